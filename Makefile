@@ -17,6 +17,8 @@ NAMES ?=
 NEWEST ?= not deep and not slow
 # Which of the deep tests: .ci/run leaves out hunts for planted bugs and soak (tests/soak.py).
 DEEP ?= deep
+# With MINUTES=20 those that the change reaches, and a third of the others by date (tests/reach.py).
+MINUTES ?=
 CYCLES ?= 50
 NODES ?= 1
 # Records a second of each producer, for chaos of a cluster.
@@ -93,12 +95,12 @@ story: venv ## a three-node replicated log under crashes and cuts, in simulated 
 # time of a test is waiting for another process, two thirds of a deep one. Spark waits less.
 PYTEST := $(BIN)/python -m pytest --dist worksteal
 CORES = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
-TEST_WORKERS = $(shell expr $(CORES) \* 3 / 2)
+TEST_WORKERS = $(shell expr $(CORES) \* 2)
 DEEP_WORKERS = $(shell expr $(CORES) \* 2)
 SPARK_WORKERS = $(shell expr $(CORES) \* 3 / 2)
-# With AGAIN=yes what has failed beside other tests runs again by itself, and is named by that; a run
-# that did not come to its end fails all the same.
-ALONE := $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none
+# With AGAIN=yes what has failed beside other tests runs again by itself; tests/again.py names it and
+# says how much of that is too much. A run that did not come to its end fails all the same.
+ALONE := $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none --again
 
 .PHONY: test
 test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
@@ -115,23 +117,30 @@ test-newest: venv ## most of make test on the newest Python of this machine, if 
 
 # Spark after all others: together they need 11 GB. One of the two parts may have no test, which is
 # 5 to pytest: with ARGS="-k name".
+LEFT_OUT := build/deep-tests-left-out.json
+# One word: pytest would take a second one for a folder, and not find the options of tests/.
+REACHED = $(if $(MINUTES),--left-out=$(LEFT_OUT))
 .PHONY: test-deep
 test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.release ## tests with Java, Spark, other clients, wheels, and the tests of the tests
-	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
-	$(PYTEST) -n $(SPARK_WORKERS) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
+	$(if $(MINUTES),@$(BIN)/python -m tests.reach $(LEFT_OUT) --minutes $(MINUTES) \
+	  --workers $(DEEP_WORKERS) --spark-workers $(SPARK_WORKERS))
+	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(REACHED) $(ARGS); others=$$?; \
+	$(PYTEST) -n $(SPARK_WORKERS) -m "($(DEEP)) and spark" $(REACHED) $(ARGS); spark=$$?; \
 	case $$others$${spark}$(AGAIN) in \
 	  00*|05*|50*) ;; \
-	  01yes|10yes|11yes|15yes|51yes) $(ALONE) -m "$(DEEP)" $(ARGS);; \
+	  01yes|10yes|11yes|15yes|51yes) $(ALONE) -m "$(DEEP)" $(REACHED) $(ARGS);; \
 	  *) exit 1;; \
 	esac
 
+# The quickest first: the first that fails ends it. Called as modules, they are those of VENV, and see
+# what is installed there.
 .PHONY: check
-check: venv ## format, lint, types, layers, architecture
+check: venv ## format, lint, layers, architecture, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/architecture
+	$(BIN)/python -m pytest -q -n 0 tests/architecture
+	$(BIN)/python -m mypy $(CODE)
 
 .PHONY: format
 format: venv ## let ruff format and repair what it can

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 
 from bench.peer_brokers import HOST, cpu_seconds
 from moldau.runtime.node_processes import free_ports
@@ -39,7 +39,7 @@ class ConnectProcess:
     def __init__(self, name: str, port: int, process: subprocess.Popen[bytes]) -> None:
         self.name = name
         self.process = process
-        self._client = httpx.Client(base_url=f"http://{HOST}:{port}", timeout=60, trust_env=False)
+        self._client = httpx2.Client(base_url=f"http://{HOST}:{port}", timeout=60, trust_env=False)
 
     def wait_until_up(self) -> None:
         """Wait until connectors can be created."""
@@ -52,16 +52,16 @@ class ConnectProcess:
 
         def is_made() -> bool:
             found = self._client.post("/connectors", content=body, headers=headers)
-            if found.status_code not in (httpx.codes.CREATED, httpx.codes.CONFLICT):
+            if found.status_code not in (httpx2.codes.CREATED, httpx2.codes.CONFLICT):
                 raise RuntimeError(f"{self.name}: {found.status_code} {found.text}")
-            return found.status_code == httpx.codes.CREATED
+            return found.status_code == httpx2.codes.CREATED
 
         self.wait(is_made, _START_S, f"{name} is created")
 
     def is_running(self, name: str) -> bool:
         """Whether the connector and a task of it run. Raise RuntimeError if either failed."""
         found = self._client.get(f"/connectors/{name}/status")
-        if found.status_code != httpx.codes.OK:
+        if found.status_code != httpx2.codes.OK:
             return False
         body = found.json()
         states = [body["connector"]["state"], *(task["state"] for task in body["tasks"])]
@@ -137,8 +137,8 @@ class ConnectProcess:
 
     def _answers(self, path: str) -> bool:
         try:
-            return self._client.get(path).status_code == httpx.codes.OK
-        except httpx.TransportError:
+            return self._client.get(path).status_code == httpx2.codes.OK
+        except httpx2.TransportError:
             return False
 
 
@@ -175,7 +175,8 @@ def moldau_worker(
     program = str(Path(sys.executable).with_name("moldau"))
     command = [program, "connect", "start", "--log-level", "warn", "--listen", f"{HOST}:{port}"]
     name = "moldau" if more is None else "moldau-" + "-".join(more.values())
-    given = {**settings(name, bootstrap, port), **(more or {})}
+    files = {"connect.file.directories": "/"}
+    given = {**settings(name, bootstrap, port), **files, **(more or {})}
     del given["listeners"]
     words = [word for item in given.items() for word in ("--set", "=".join(item))]
     with _started("moldau", port, [*command, *words]) as worker:

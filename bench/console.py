@@ -25,7 +25,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 
 from bench.broker_load import create_topic, p50_and_p99, paced_latencies
 from bench.peer_brokers import HOST, MoldauBroker, cpu_seconds, wait_for_port
@@ -129,7 +129,7 @@ def console(broker: MoldauBroker) -> Iterator[Running]:
         process.wait(30)
 
 
-def _asked(client: httpx.Client, path: str, *pids: int) -> Cost:
+def _asked(client: httpx2.Client, path: str, *pids: int) -> Cost:
     """Return what a request costs, by the processes of console and broker."""
     used, began = [cpu_seconds(pid) for pid in pids], time.perf_counter()
     client.get(path).raise_for_status()
@@ -138,8 +138,8 @@ def _asked(client: httpx.Client, path: str, *pids: int) -> Cost:
     return Cost(*(each * 1000 for each in (wall, *parts)))
 
 
-def _client(url: str) -> httpx.Client:
-    return httpx.Client(base_url=url, trust_env=False, timeout=120)
+def _client(url: str) -> httpx2.Client:
+    return httpx2.Client(base_url=url, trust_env=False, timeout=120)
 
 
 def page_times(broker: MoldauBroker) -> dict[str, Times]:

@@ -195,7 +195,7 @@ def told(measured: Measured) -> str:
 
 
 def machine_line(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor, cores, Python and system: what readers need to compare numbers."""
+    """Return the processor, cores, Python, system and day: what readers need to compare numbers."""
     kernel = re.match(r"\d+\.\d+", platform.release())
     system = f"{platform.system()} {kernel.group() if kernel else ''}".strip()
     return ", ".join(
@@ -204,6 +204,7 @@ def machine_line(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
             f"{os.cpu_count()} cores",
             f"{platform.python_implementation()} {platform.python_version()}",
             system,
+            time.strftime("%Y-%m-%d"),
         )
     )
 

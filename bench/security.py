@@ -31,7 +31,7 @@ from bench.peer_brokers import HOST, BrokerProcess, KafkaPeer, MoldauBroker, cpu
 from bench.produce import TOPIC as REQUESTED
 from bench.produce import Load, frames_of, send_all
 from moldau.client.sync import Acl, AclOperation, Admin, ScramMechanism, SecurityAdmin
-from moldau.link.sasl import Derivation, scram
+from moldau.link.login.sasl import Derivation, scram
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,

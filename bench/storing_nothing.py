@@ -17,7 +17,6 @@ from moldau.broker.api.node import Node
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.api.row import Api
 from moldau.cli import main
-from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -51,5 +50,5 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 if __name__ == "__main__":
-    cast(dict[int, Api], APIS)[_PRODUCE] = Api(serve, AclResource.TOPIC, AclOperation.WRITE)
+    cast(dict[int, Api], APIS)[_PRODUCE] = Api(serve)
     sys.exit(main(sys.argv[1:]))

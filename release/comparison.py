@@ -10,6 +10,8 @@ from typing import Final
 
 MARK: Final = "<!-- tables -->"
 _GOAL: Final = re.compile(r"- (met|MISSED): `([^`]+)` / `([^`]+)` = ([^,]+), goal (.+)")
+_DIRECTION: Final = re.compile(r"\b(higher|lower) is better")
+_DAY: Final = re.compile(r"^- (?:machine: )?.*\b(\d{4}-\d\d-\d\d)$")
 _MILLI: Final = re.compile(r"^([\d.]+) m$")
 
 
@@ -24,6 +26,10 @@ class Goal:
     ratio: str
     goal: str
     is_met: bool
+    better: str = ""
+    """Which numbers of the table are better: the higher or the lower ones."""
+    day: str = ""
+    """When it was measured."""
 
 
 def bench_tables(results: Path) -> list[Goal]:
@@ -35,25 +41,34 @@ def bench_tables(results: Path) -> list[Goal]:
 
 
 def goals(bench: str, text: str) -> Iterator[Goal]:
-    table = ""
+    table = better = day = ""
     for line in text.splitlines():
         if line.startswith("## "):
-            table = line.removeprefix("## ")
+            table, better = line.removeprefix("## "), ""
+        elif match := _DAY.match(line):
+            day = match[1]
+        elif match := _DIRECTION.search(line):
+            better = match[1]
         elif match := _GOAL.fullmatch(line):
             said, case, peer, ratio, goal = match.groups()
             sign, _, bound = goal.partition(" ")
             bound = _plain(bound)
-            yield Goal(bench, table, case, peer, _plain(ratio), f"{sign} {bound}", said == "met")
+            goal = f"{sign} {bound}"
+            yield Goal(bench, table, case, peer, _plain(ratio), goal, said == "met", better, day)
 
 
 def render_goals(all_goals: Iterable[Goal]) -> str:
     """A table of them, for the page of the comparison."""
-    lines = ["| what | moldau | beside | ratio | goal | |", "|-|-|-|-:|-|-|"]
+    lines = [
+        "| what | better | moldau | beside | ratio | goal | | measured |",
+        "|-|-|-|-|-:|-|-|-|",
+    ]
     for each in all_goals:
         what = f"[{each.bench}](bench/{each.bench}.md): {each.table}".replace("|", r"\|")
         said = "met" if each.is_met else "MISSED"
         lines.append(
-            f"| {what} | {each.case} | {each.peer} | {each.ratio} | {each.goal} | {said} |"
+            f"| {what} | {each.better} | {each.case} | {each.peer} | {each.ratio} | {each.goal} "
+            f"| {said} | {each.day} |"
         )
     return "\n".join(lines)
 

@@ -12,16 +12,19 @@ import sys
 from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from moldau.runtime.simulated.determinism import Garbage
-from tests import longest, suites
+from tests import again, longest, suites
+from tests.change import changed
 from tests.memory import Bound, give_back
 from tests.no_client_left import no_client_is_left as no_client_is_left
 
-TESTS_BETWEEN_FREEZES = 400
+TESTS_BETWEEN_FREEZES = 1000
+LIKELY_FILES = pytest.StashKey[list[str]]()
 
 # As in the Makefile: tests start hundreds of processes, and each would compile all it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -39,14 +42,29 @@ def no_world_is_left() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--write-durations` keeps what each file took in tests/durations.toml."""
+    """`--write-durations` keeps what each file took in tests/durations.toml; `--left-out` names
+    a list of files that are not read."""
     parser.addoption("--write-durations", action="store_true", default=False)
+    parser.addoption("--left-out", type=Path, default=None)
+    again.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Only the process that leads sees all reports."""
-    if config.getoption("--write-durations") and not hasattr(config, "workerinput"):
+    """Only the process that leads sees all reports. It looks for the change too, and tells the
+    workers, which must agree on an order."""
+    if hasattr(config, "workerinput"):
+        return
+    if config.getoption("--write-durations"):
         config.pluginmanager.register(suites.Durations(suites.DURATIONS))
+    again.configure(config)
+    likely = longest.likely_files(changed(config.rootpath), suites.files())
+    config.stash[LIKELY_FILES] = sorted(likely)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Called by xdist for each worker."""
+    node.workerinput["likely_files"] = node.config.stash[LIKELY_FILES]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -56,15 +74,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     except ValueError:
         return None
     path = f"{path}/" if collection_path.is_dir() else path
+    left_out = config.getoption("--left-out")
+    if left_out is not None and path in suites.listed(config.rootpath / left_out):
+        return True
     return suites.is_left_out(path, config.option.markexpr) or None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, None]:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, None]:
     """Marks come before `-m` chooses, the order after chance has had its turn."""
     suites.mark(items)
     yield
-    longest.first(items)
+    given = getattr(config, "workerinput", None)
+    likely = config.stash[LIKELY_FILES] if given is None else given["likely_files"]
+    longest.first(items, frozenset(likely))
 
 
 def pytest_collection_finish() -> None:

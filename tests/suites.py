@@ -12,9 +12,10 @@ cannot grow slow unseen.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,15 @@ from tests import soak
 
 ROOT: Final = Path(__file__).parent.parent
 DURATIONS: Final = ROOT / "tests" / "durations.toml"
+QUICK: Final = "files"
+DEEP: Final = "deep"
+"""Its two tables."""
+HEADER: Final = """\
+# Seconds that files of tests take, of the quick suite and the deep one, on one of two busy cores.
+# Renewed by `make test ARGS="--write-durations"`, and by the same of `make test-deep`; capped by
+# tests/architecture/test_durations.py. `total` is that of the quick suite.
+"""
+
 LONG_S: Final = 1
 """A file that takes so many seconds or more is long: all that are written down."""
 
@@ -128,14 +138,24 @@ SPARK_FILES: Final = (
 )
 """Beginnings of paths: the tests here start Spark, which needs as much memory as all others."""
 
-DEEP_PARAMETERS: Final = frozenset({"kafka_broker", "quick_kafka", "java", "kafka", "apache-kafka"})
+# Two clients are built first, which takes a clean machine a minute.
+DEEP_PARAMETERS: Final = frozenset(
+    {"kafka_broker", "quick_kafka", "java", "kafka", "apache-kafka", "sarama", "franz-go"}
+)
 
 DEEP_WORDS: Final = re.compile(
-    rf"\b(deep|{'|'.join(sorted(DEEP_FIXTURES | DEEP_PARAMETERS))})\b|\bseeds\("
+    rf"\b(deep|conformance\.nodes|{'|'.join(sorted(DEEP_FIXTURES | DEEP_PARAMETERS))})\b|\bseeds\("
 )
 """A file with a deep test has one of these words, unless a table above names it."""
 
 _running: list[pytest.Item] = []
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """Return the files with tests, sorted."""
+    found = (ROOT / "tests").rglob("test_*.py")
+    return tuple(sorted(each.relative_to(ROOT).as_posix() for each in found))
 
 
 def is_deep_file(path: str) -> bool:
@@ -165,10 +185,16 @@ def is_left_out(path: str, expression: str) -> bool:
 
 
 @cache
+def listed(path: Path) -> frozenset[str]:
+    """Return the files that tests/reach.py has left out, and wrote there."""
+    return frozenset(json.loads(path.read_text(encoding="utf-8")))
+
+
+@cache
 def long_files() -> frozenset[str]:
     """Return the files that took long when durations were last written down. Those that are newer
     count as quick."""
-    files = tomllib.loads(DURATIONS.read_text(encoding="ascii"))["files"]
+    files = tomllib.loads(DURATIONS.read_text(encoding="ascii"))[QUICK]
     return frozenset(file for file, seconds in files.items() if seconds >= LONG_S)
 
 
@@ -244,22 +270,30 @@ class Durations:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seconds: dict[str, float] = {}
+        self._seconds: dict[str, dict[str, float]] = {QUICK: {}, DEEP: {}}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called for each phase of each test, under xdist in the process that leads."""
+        files = self._seconds[DEEP if "deep" in report.keywords else QUICK]
         file = report.nodeid.partition("::")[0]
-        self._seconds[file] = self._seconds.get(file, 0.0) + report.duration
+        files[file] = files.get(file, 0.0) + report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Writes what takes a second or more, the longest first."""
-        rows = sorted(self._seconds.items(), key=lambda each: (-round(each[1]), each[0]))
-        lines = [f'"{file}" = {seconds:.0f}' for file, seconds in rows if seconds >= 1]
-        total = sum(self._seconds.values())
-        self._path.write_text(
-            "# Seconds that each file of the quick suite takes, on one of two busy cores.\n"
-            '# Renewed by `make test ARGS="--write-durations"`; capped by'
-            " tests/architecture/test_durations.py.\n"
-            f"total = {total:.0f}\n\n[files]\n" + "\n".join(lines) + "\n",
-            encoding="ascii",
-        )
+        """Writes what takes a second or more, the longest first. A run of the quick suite has all
+        of its files; one of deep tests may have a part, and what it has not seen stays."""
+        kept = tomllib.loads(self._path.read_text(encoding="ascii"))
+        quick, deep = self._seconds[QUICK], self._seconds[DEEP]
+        total = sum(quick.values()) if quick else kept["total"]
+        seen = {file: seconds for file, seconds in kept[DEEP].items() if may_be_deep_file(file)}
+        rows = f"{_rows(QUICK, quick or kept[QUICK])}\n{_rows(DEEP, seen | deep)}"
+        self._path.write_text(f"{HEADER}total = {total:.0f}\n\n{rows}", encoding="ascii")
+
+
+def may_be_deep_file(path: str) -> bool:
+    """Whether the file is there and can have a deep test."""
+    return (ROOT / path).exists() and may_be_deep(path)
+
+
+def _rows(table: str, seconds: Mapping[str, float]) -> str:
+    rows = sorted(seconds.items(), key=lambda each: (-round(each[1]), each[0]))
+    return "".join([f"[{table}]\n", *(f'"{file}" = {s:.0f}\n' for file, s in rows if s >= 1)])

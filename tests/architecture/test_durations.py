@@ -7,8 +7,12 @@ split, made faster, or (if it tests the tests, or needs Java) named in tests/sui
 from __future__ import annotations
 
 import tomllib
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
+import pytest
+
+from tests import suites
 from tests.architecture.sources import ROOT
 from tests.suites import DURATIONS, is_deep_file
 
@@ -40,6 +44,47 @@ def test_what_is_written_down_is_there_and_not_deep() -> None:
     assert [
         file for file in durations()["files"] if not (ROOT / file).exists() or is_deep_file(file)
     ] == []
+
+
+def test_deep_files_that_are_written_down_are_there() -> None:
+    deep = durations()[suites.DEEP]
+
+    assert len(deep) > 100
+    assert [file for file in deep if not suites.may_be_deep_file(file)] == []
+
+
+DEEP_FILE, QUICK_FILE = "tests/conformance/test_kcat.py", "tests/ids/test_ids.py"
+
+
+def report(file: str, seconds: float, *, is_deep: bool) -> pytest.TestReport:
+    keywords: dict[str, Literal[1]] = {"deep": 1} if is_deep else {}
+    return pytest.TestReport(
+        f"{file}::test_a", (file, 1, "test_a"), keywords, "passed", None, "call", duration=seconds
+    )
+
+
+def test_a_part_of_the_deep_tests_renews_its_own_rows(tmp_path: Path) -> None:
+    path = tmp_path / "durations.toml"
+    other = "tests/conformance/test_faust.py"
+    path.write_text(f'total = 9\n[files]\n"{QUICK_FILE}" = 9\n[deep]\n"{other}" = 5\n"gone.py" = 6')
+    kept = suites.Durations(path)
+    for seconds in (3.0, 4.0):
+        kept.pytest_runtest_logreport(report(DEEP_FILE, seconds, is_deep=True))
+    kept.pytest_sessionfinish()
+
+    found = tomllib.loads(path.read_text(encoding="ascii"))
+    assert found == {"total": 9, "files": {QUICK_FILE: 9}, "deep": {DEEP_FILE: 7, other: 5}}
+
+
+def test_a_run_of_the_quick_suite_renews_all_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "durations.toml"
+    path.write_text(f'total = 9\n[files]\n"gone.py" = 9\n[deep]\n"{DEEP_FILE}" = 5\n')
+    kept = suites.Durations(path)
+    kept.pytest_runtest_logreport(report(QUICK_FILE, 2.0, is_deep=False))
+    kept.pytest_sessionfinish()
+
+    found = tomllib.loads(path.read_text(encoding="ascii"))
+    assert found == {"total": 2, "files": {QUICK_FILE: 2}, "deep": {DEEP_FILE: 5}}
 
 
 def test_a_slow_file_is_found() -> None:

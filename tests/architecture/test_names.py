@@ -18,6 +18,13 @@ from tests.architecture.sources import Source, classes, product, python
 BANNED_MODULES = {"util", "utils", "common", "helper", "helpers", "core", "misc", "shared"}
 BANNED_CLASSES = re.compile(r"(Manager|Handler|Processor|Helper|Util|Utils)s?$")
 
+PARTICIPLES = re.compile(
+    r"[A-Z][a-z]+ed|Again|Begun|Beside|Found|Given|Kept|Left|Said|Told|Written"
+)
+DSL_NOUNS = {"Cogrouped", "Grouped", "Typed", "Windowed"}
+"""Public names of Streams: what the methods of the same names return."""
+NAMED_BY_NOUNS = ("moldau.streams", "moldau.connectors", "moldau.mirror", "moldau.spark")
+
 ONE_MEANING = (
     *("moldau.streams", "moldau.connect", "moldau.connectors"),
     *("moldau.mirror", "moldau.pipeline", "moldau.spark"),
@@ -41,6 +48,18 @@ def vague_classes(source: Source) -> Found:
         f"{source.path}::{node.name}": "names no noun of the protocol"
         for _, node in classes(source)
         if BANNED_CLASSES.search(node.name)
+    }
+
+
+@finding
+def participles(source: Source) -> Found:
+    """Classes that are named by a participle or an adverb, as in `class Asked`."""
+    return {
+        f"{source.path}::{node.name}": "a class is a noun: RequestedFetch, not Asked"
+        for _, node in classes(source)
+        if any(map(source.is_in, NAMED_BY_NOUNS))
+        and PARTICIPLES.fullmatch(node.name)
+        and node.name not in DSL_NOUNS
     }
 
 
@@ -86,6 +105,17 @@ def test_a_planted_vague_class_is_found(name: str) -> None:
     text = f"class Group:\n    class {name}: ...\n"
 
     assert set(vague_classes([Source("planted.py", text)])) == {f"planted.py::{name}"}
+
+
+def test_no_class_of_streams_and_connectors_is_a_participle() -> None:
+    assert participles(product()) == {}
+
+
+@pytest.mark.parametrize("name", ["Asked", "Told", "Found", "Picked"])
+def test_a_planted_participle_is_found(name: str) -> None:
+    planted = Source("streams/moldau/streams/planted.py", f"class {name}: ...\n")
+
+    assert set(participles([planted])) == {f"{planted.path}::{name}"}
 
 
 def test_the_name_of_a_class_has_one_meaning_in_its_package() -> None:

@@ -28,9 +28,15 @@ class Way:
         self.open = asyncio.Event()
         self.open.set()
         self.writers: set[asyncio.StreamWriter] = set()
+        self.accepted = 0
+        self.cut_at = 0
+        """The number of the connection that cuts the way before it is carried."""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
+        self.accepted += 1
+        if self.accepted == self.cut_at:
+            self.open.clear()
         await self.open.wait()
         try:
             far_reader, far_writer = await asyncio.open_connection(HOST, self.target_port)

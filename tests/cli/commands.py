@@ -59,6 +59,10 @@ def _bug(arguments: Namespace, context: Context) -> int:
     raise KeyError("surprise")
 
 
+def _halfway(arguments: Namespace, context: Context) -> int:
+    raise ModuleNotFoundError("No module named 'crc32c'", name="crc32c")
+
+
 def _interrupted(arguments: Namespace, context: Context) -> int:
     raise KeyboardInterrupt
 
@@ -98,6 +102,7 @@ settings = Scripted(_settings)
 missing_file = Scripted(_missing_file)
 refused = Scripted(_refused)
 bug = Scripted(_bug)
+halfway = Scripted(_halfway)
 interrupted = Scripted(_interrupted)
 flood = Scripted(_flood)
 waiting = Scripted(_waiting)

@@ -52,3 +52,11 @@ class Shell:
         done = self(*words, source=source)
         assert (done.code, done.err) == (0, ""), done
         return done
+
+
+def moldau(*words: str, bootstrap: str | None = None, source: str = "") -> Done:
+    """Run a command as `tests.cli.fresh` does, but in this process: some 0.3 s of CPU less."""
+    shell = Shell(bootstrap or "")
+    if bootstrap is None:
+        shell.environment = {}
+    return shell(*words, source=source)

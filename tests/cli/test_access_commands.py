@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from moldau.cli.command import Exit
-from moldau.cli.commands.acl_words import named, resource_of
 from moldau.client.admin.security import Acl
+from moldau.operations.acls import resource_of, resource_text
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclResource
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
@@ -167,7 +167,7 @@ def test_users_are_added_changed_and_removed(shell: Shell) -> None:
 )
 def test_a_resource_is_named_as_it_is_listed(name: str, pattern: str) -> None:
     rule = Acl("User:a", AclOperation.READ, name, pattern=AclPattern[pattern])
-    assert resource_of(named(rule)) == (AclResource.TOPIC, name, AclPattern[pattern])
+    assert resource_of(resource_text(rule)) == (AclResource.TOPIC, name, AclPattern[pattern])
 
 
 def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:

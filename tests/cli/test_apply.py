@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.apply import topics
-from moldau.cli.apply.topics import FoundTopic
 from moldau.cli.command import Exit
 from moldau.client import Admin
+from moldau.operations import topics
+from moldau.operations.topics import FoundTopic
 from moldau.testing import SyncEmbeddedBroker
 from moldau.testing.cluster import Cluster
 from tests.cli.shell import Done, Shell

@@ -10,8 +10,9 @@ from typing import cast
 
 import pytest
 
+from moldau.cli.addresses import host_and_port
 from moldau.cli.application import GROUP, SUMMARIES, run
-from moldau.cli.command import Command, Context
+from moldau.cli.command import Command, Context, UsageError
 from moldau.cli.commands import plugins as plugins_command
 from moldau.cli.commands import version as version_command
 from moldau.cli.output import write_lines, write_table
@@ -28,6 +29,7 @@ SCRIPTED = (
     "misconfigured",
     "settings",
     "bug",
+    "halfway",
     "interrupted",
     "nested",
 )
@@ -200,6 +202,12 @@ def test_every_installed_command_names_its_help_for_a_wrong_option() -> None:
     [
         ("corrupt", 1, "moldau: bad checksum (file='0.log', position=17)\n"),
         ("misconfigured", 2, "moldau: no such listener (listener='x')\n"),
+        (
+            "halfway",
+            1,
+            "moldau: the package of crc32c is not installed: the second step of the install brings "
+            "it, with all packages of others (docs/install.md)\n",
+        ),
         ("bug", 70, "moldau: internal error: KeyError: 'surprise'; moldau --debug shows where\n"),
         ("missing_file", 1, "moldau: a.properties: No such file or directory\n"),
         ("refused", 1, "moldau: Connection refused\n"),
@@ -384,3 +392,24 @@ def test_a_foreign_command_that_exits_is_told() -> None:
     answer = moldau("untold", points=[*POINTS, untold])
     assert (answer.code, answer.out) == (1, "")
     assert "ended by itself: nobody knows" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("127.0.0.1:80", ("127.0.0.1", 80)),
+        ("[::1]:0", ("::1", 0)),
+        ("node-1:65535", ("node-1", 65_535)),
+        (":8080", ("127.0.0.1", 8080)),
+    ],
+)
+def test_an_address_without_a_host_is_on_this_machine_alone(
+    text: str, found: tuple[str, int]
+) -> None:
+    assert host_and_port(text, "--listen") == found
+
+
+@pytest.mark.parametrize("text", ["", "node-1", "node-1:", "node-1:x80", "a:65536", "a:-1"])
+def test_what_is_no_address_is_told_with_its_option(text: str) -> None:
+    with pytest.raises(UsageError, match="--console takes HOST:PORT, not"):
+        host_and_port(text, "--console")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client import load_settings
-from moldau.link.jaas import parse_jaas
+from moldau.link.login.jaas import parse_jaas
 from moldau.runtime.node_processes import MAIN, free_ports_in_row
 from moldau.testing import Cluster
 from tests.cli.shell import Shell
@@ -64,8 +64,9 @@ def _used(shell: Shell, secured: Path, folder: Path) -> None:
 
 def _nothing_is_told(secured: Path, data: Path, said: str) -> None:
     """No password is printed, or is in the log or the settings of a node."""
-    for path in secured.iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    for path in secured.rglob("*"):
+        private = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == private, path
     login = load_settings(secured / "admin.properties")["sasl.jaas.config"]
     password = parse_jaas(login).options["password"]
     assert f"sasl.password={password}\n" in (secured / "kcat.conf").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -175,3 +176,51 @@ def test_a_wrong_node_is_refused(words: tuple[str, ...], told: str, tmp_path: Pa
     assert done.code == 2
     assert told in done.err
     assert not (tmp_path / "c").exists()
+
+
+def locked(data: Path, node_id: int) -> int:
+    """Hold the lock of a node's directory, as its process does, until the file is closed."""
+    directory = data / f"node-{node_id}"
+    directory.mkdir(parents=True)
+    held = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return held
+
+
+def test_nodes_that_still_close_are_named_and_waited_for(tmp_path: Path) -> None:
+    port = free_ports_in_row(2)
+    held = locked(tmp_path, 1)
+    words = ["cluster", "up", "--nodes", "1", "--port", str(port), "--data", str(tmp_path)]
+    with subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("node 1 waits: another process")
+            assert str(tmp_path / "node-1") in line
+            os.close(held)
+            assert process.stdout.readline().startswith("node 1 is up at ")
+            os.kill(process.pid, signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_a_directory_that_stays_in_use_is_named(tmp_path: Path) -> None:
+    held = locked(tmp_path, 2)
+    words = ["cluster", "up", "--nodes", "2", "--data", str(tmp_path)]
+    words += ["--port", str(free_ports_in_row(4))]
+    try:
+        ended = subprocess.run(  # noqa: S603 (our own command)
+            [sys.executable, "-c", MAIN, *words],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    finally:
+        os.close(held)
+    assert ended.returncode != 0
+    assert "node 2: another process" in ended.stderr
+    assert str(tmp_path / "node-2") in ended.stderr

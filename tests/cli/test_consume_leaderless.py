@@ -13,10 +13,8 @@ from typing import Any, cast
 import pytest
 
 from moldau.cli.commands.consume import Reading
-from moldau.cli.commands.consume_assigned import AssignedReading
-from moldau.cli.commands.consume_group import GroupReading
-from moldau.cli.commands.consume_leaderless import Leaderless
 from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime, Stretch
+from moldau.cli.commands.consume_reading import AssignedReading, GroupReading, LeaderlessPartitions
 from moldau.cli.shell import unless
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -309,8 +307,8 @@ class Half:
             raise self.fails
 
 
-def leaderless(half: Half, notes: list[str]) -> Leaderless:
-    return Leaderless(cast(Consumer, half), cast(Clock, half), notes, half.go_on)
+def leaderless(half: Half, notes: list[str]) -> LeaderlessPartitions:
+    return LeaderlessPartitions(cast(Consumer, half), cast(Clock, half), notes, half.go_on)
 
 
 def test_it_is_looked_now_and_then() -> None:

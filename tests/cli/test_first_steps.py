@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from moldau.testing import SyncEmbeddedBroker
-from tests.cli.fresh import documents, lines_of, moldau
+from tests.cli import fresh
+from tests.cli.fresh import documents, lines_of
 from tests.cli.groups import Cluster
 from tests.cli.processes import running
+from tests.cli.shell import moldau
 from tests.conformance.broker import moldau as process
 from tests.peers.eventually import eventually
 
@@ -36,12 +38,12 @@ def test_produce_json_writes_what_consume_json_reads(
 ) -> None:
     servers = moldau_broker.bootstrap_servers
     first, second = f"{moldau_topic}-1", f"{moldau_topic}-2"
-    assert moldau("topic", "create", first, second, "-p", "2", bootstrap=servers).code == 0
-    sent = moldau("produce", first, "--json", source=lines_of(RECORDS), bootstrap=servers)
+    assert fresh.moldau("topic", "create", first, second, "-p", "2", bootstrap=servers).code == 0
+    sent = fresh.moldau("produce", first, "--json", source=lines_of(RECORDS), bootstrap=servers)
     assert (sent.code, sent.err, sent.json["records"]) == (0, "", len(RECORDS))
-    read = moldau("consume", first, "--json", bootstrap=servers).out
-    moldau("produce", second, "--json", source=read, bootstrap=servers)
-    again = moldau("consume", second, "--json", bootstrap=servers).out
+    read = fresh.moldau("consume", first, "--json", bootstrap=servers).out
+    fresh.moldau("produce", second, "--json", source=read, bootstrap=servers)
+    again = fresh.moldau("consume", second, "--json", bootstrap=servers).out
 
     def facts(lines: str) -> list[tuple[object, ...]]:
         keys = ("partition", "offset", "timestamp", "key", "value")
@@ -234,7 +236,7 @@ def test_a_file_shared_with_java_may_have_keys_of_others(
 ) -> None:
     (tmp_path / "app.properties").write_text("my.company.retry=3\nclient.id=app\n")
     words = ("topic", "list", "--command-config", "app.properties")
-    done = moldau(*words, bootstrap=moldau_broker.bootstrap_servers, directory=tmp_path)
+    done = fresh.moldau(*words, bootstrap=moldau_broker.bootstrap_servers, directory=tmp_path)
     assert done.code == 0
     assert "my.company.retry: no client has this setting, so it is left out" in done.err
 

@@ -11,18 +11,8 @@ from typing import cast
 
 import pytest
 
-from moldau.cli.command import Context, UsageError
-from moldau.cli.commands import group_move, group_reset
-from moldau.cli.commands.group_move import Transfer
-from moldau.cli.commands.group_plan import (
-    ConsumerGroups,
-    OffsetChange,
-    Outcome,
-    carry_out,
-    exit_code,
-    follow,
-    tell_plan,
-)
+from moldau.cli.command import Context
+from moldau.cli.commands.group_offsets import exit_code, write_plan
 from moldau.client import (
     Admin,
     FoundOffset,
@@ -34,8 +24,20 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.base.offsets import EARLIEST
-from moldau.errors import MoldauError
+from moldau.errors import BadGiven, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.operations import moves
+from moldau.operations.moves import Transfer
+from moldau.operations.offsets import (
+    ConsumerGroups,
+    Destination,
+    OffsetChange,
+    Outcome,
+    carry_out,
+    follow,
+    plan_groups,
+    to_earliest,
+)
 from moldau.plugins import Plugins
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -77,8 +79,7 @@ class Groups:
 
 
 def move(groups: Groups, to: str, transfers: list[Transfer], *, keep: bool = False) -> None:
-    arguments = Namespace(group="old", keep=keep)
-    asyncio.run(group_move.carry_out(cast(Admin, groups), arguments, to, transfers))
+    asyncio.run(moves.do(cast(Admin, groups), "old", to, transfers, keeps=keep))
 
 
 def at(offset: int) -> OffsetAndMetadata:
@@ -172,7 +173,7 @@ def test_a_group_that_was_changed_in_part_says_which_part() -> None:
     outcome = asyncio.run(carry_out(cast(Admin, groups), ConsumerGroups(), steps))
     out, err = io.StringIO(), io.StringIO()
     arguments = Namespace(json=True, execute=True)
-    tell_plan(arguments, Context(out, err, {}, lambda: Plugins([])), steps, outcome)
+    write_plan(arguments, Context(out, err, {}, lambda: Plugins([])), steps, outcome)
     notes = {each["topic"]: each["note"] for each in json.loads(out.getvalue())["offsets"]}
     assert notes == {"a": None, "b": "not changed"}
     assert err.getvalue().startswith("moldau: changed in part: UNKNOWN_TOPIC_OR_PARTITION: ")
@@ -240,16 +241,14 @@ class Logs(Groups):
 def test_two_topics_do_not_become_one(names: dict[str, str]) -> None:
     """Of two offsets for one partition one would be lost."""
     groups = cast(Admin, Logs({"old": {A: at(4), B: at(5)}}))
-    with pytest.raises(UsageError, match="two topics would become one"):
-        asyncio.run(group_move._plan(groups, "old", "new", {}, names))
+    with pytest.raises(BadGiven, match="two topics would become one"):
+        asyncio.run(moves.plan(groups, "old", "new", {}, names))
 
 
 def test_a_group_that_has_committed_nothing_costs_the_others_nothing() -> None:
     groups = cast(Admin, Logs({"old": {A: at(4)}, "last": {B: at(5)}}))
-    wanted = group_reset.Wanted({}, group_reset.to_earliest)
-    planned = group_reset.plan_groups(
-        groups, ConsumerGroups(), ["old", "odl", "last"], wanted, None
-    )
+    names = ["old", "odl", "last"]
+    planned = plan_groups(groups, ConsumerGroups(), names, {}, Destination(to_earliest))
     steps, failures = asyncio.run(planned)
     assert steps == [OffsetChange("old", A, 4, 0, 9), OffsetChange("last", B, 5, 0, 9)]
     assert failures == {"odl": "group odl has committed nothing: name a --topic"}
@@ -257,7 +256,7 @@ def test_a_group_that_has_committed_nothing_costs_the_others_nothing() -> None:
     context = Context(out, err, {}, lambda: Plugins([]))
     arguments = Namespace(json=True, execute=True)
     outcome = Outcome(failures=failures)
-    tell_plan(arguments, context, steps, outcome)
+    write_plan(arguments, context, steps, outcome)
     told = {each["group"]: each["executed"] for each in json.loads(out.getvalue())["groups"]}
     assert told == {"old": True, "last": True, "odl": False}
     assert (

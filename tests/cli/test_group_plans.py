@@ -13,12 +13,10 @@ from typing import Any, cast
 import pytest
 
 from moldau.cli.command import Context, UsageError
-from moldau.cli.commands import group_reset, group_watch
+from moldau.cli.commands import group_watch
 from moldau.cli.commands.cluster_connection import Opened
-from moldau.cli.commands.group_plan import OffsetChange, Outcome, obstacles, tell_plan, within
+from moldau.cli.commands.group_offsets import offset_lines, parse_offsets_file, write_plan
 from moldau.cli.commands.group_report import facts_of, headline, write_report
-from moldau.cli.commands.group_reset import Known, NothingCommitted
-from moldau.cli.commands.group_scope import is_in, parse_offsets_file, parse_scope
 from moldau.cli.commands.group_watch import Pace, screen, seen, watch
 from moldau.client import (
     Admin,
@@ -32,8 +30,20 @@ from moldau.client import (
     Topic,
     TopicPartition,
 )
+from moldau.errors import BadGiven
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
+from moldau.operations import offsets
+from moldau.operations.offsets import (
+    NothingCommitted,
+    OffsetChange,
+    Outcome,
+    PartitionOffsets,
+    is_in,
+    obstacles,
+    parse_scope,
+    within,
+)
 from moldau.plugins import Plugins
 from tests.cli.shell import Terminal
 
@@ -54,7 +64,7 @@ def test_a_scope_is_topics_and_some_of_their_partitions() -> None:
 
 @pytest.mark.parametrize("word", ["", ":1", "a:", "a:x", "a:-1", "a:1,", "a:1:2", "a:2147483648"])
 def test_what_is_no_scope_is_refused(word: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(BadGiven):
         parse_scope([word])
 
 
@@ -72,10 +82,9 @@ def test_files_name_the_group_or_are_of_the_one_that_was_named() -> None:
     "group", ["two\nlines", "two\r\nlines", "two\rlines", "ends\n", 'a "b", c', "a\u2028b"]
 )
 def test_a_file_may_name_any_group(group: str) -> None:
-    out = io.StringIO()
     step = OffsetChange(group, ORDERS, before=1, after=5, end=9)
-    group_reset.export(Context(out, io.StringIO(), {}, lambda: Plugins([])), [step], True)
-    assert parse_offsets_file(out.getvalue(), []) == {group: {ORDERS: 5}}
+    lines = offset_lines([step], has_groups=True)
+    assert parse_offsets_file("".join(lines), []) == {group: {ORDERS: 5}}
 
 
 @pytest.mark.parametrize(
@@ -96,41 +105,41 @@ def test_a_file_may_name_any_group(group: str) -> None:
     ],
 )
 def test_a_bad_file_is_refused_by_its_line(text: str, groups: list[str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises((BadGiven, UsageError), match=told):
         parse_offsets_file(text, groups)
 
 
-KNOWN = Known(committed=40, start=10, end=100, at_time=70)
-FRESH = Known(committed=None, start=10, end=100)
+KNOWN = PartitionOffsets(committed=40, start=10, end=100, at_time=70)
+FRESH = PartitionOffsets(committed=None, start=10, end=100)
 
 
 @pytest.mark.parametrize(
     ("rule", "known", "after", "note"),
     [
-        (group_reset.to_earliest, KNOWN, 10, ""),
-        (group_reset.to_latest, KNOWN, 100, ""),
-        (group_reset.to_current, KNOWN, 40, ""),
-        (group_reset.to_current, FRESH, 100, "nothing is committed: the end"),
-        (group_reset.to_current, Known(3, 10, 100), 10, "3 is below where the log begins"),
-        (group_reset.to_time, KNOWN, 70, ""),
-        (group_reset.to_time, FRESH, 100, "no record is as new: the end"),
-        (group_reset.to_offset(50), FRESH, 50, ""),
-        (group_reset.to_offset(9), KNOWN, 10, "9 is below where the log begins"),
-        (group_reset.to_offset(101), KNOWN, 100, "101 is beyond the end"),
-        (group_reset.shift_by(-5), KNOWN, 35, ""),
-        (group_reset.shift_by(-50), KNOWN, 10, "-10 is below where the log begins"),
-        (group_reset.shift_by(61), KNOWN, 100, "101 is beyond the end"),
+        (offsets.to_earliest, KNOWN, 10, ""),
+        (offsets.to_latest, KNOWN, 100, ""),
+        (offsets.to_current, KNOWN, 40, ""),
+        (offsets.to_current, FRESH, 100, "nothing is committed: the end"),
+        (offsets.to_current, PartitionOffsets(3, 10, 100), 10, "3 is below where the log begins"),
+        (offsets.to_time, KNOWN, 70, ""),
+        (offsets.to_time, FRESH, 100, "no record is as new: the end"),
+        (offsets.to_offset(50), FRESH, 50, ""),
+        (offsets.to_offset(9), KNOWN, 10, "9 is below where the log begins"),
+        (offsets.to_offset(101), KNOWN, 100, "101 is beyond the end"),
+        (offsets.shift_by(-5), KNOWN, 35, ""),
+        (offsets.shift_by(-50), KNOWN, 10, "-10 is below where the log begins"),
+        (offsets.shift_by(61), KNOWN, 100, "101 is beyond the end"),
     ],
 )
 def test_rules_choose_an_offset_that_the_log_has(
-    rule: group_reset.Rule, known: Known, after: int, note: str
+    rule: offsets.Rule, known: PartitionOffsets, after: int, note: str
 ) -> None:
     assert rule(known) == (after, note)
 
 
 def test_without_a_committed_offset_there_is_nothing_to_shift() -> None:
     with pytest.raises(NothingCommitted):
-        group_reset.shift_by(1)(FRESH)
+        offsets.shift_by(1)(FRESH)
 
 
 def test_the_ends_of_a_log_are_within_it() -> None:
@@ -177,7 +186,7 @@ def test_members_and_partitions_that_cannot_be_asked_stand_in_the_way() -> None:
 def test_only_a_topic_that_is_gone_may_be_left_out(
     topic: Topic | KafkaError, before: int | None, note: str, is_obstacle: bool
 ) -> None:
-    step = group_reset.unreachable("g", ORDERS, before, topic)
+    step = offsets.unreachable("g", ORDERS, before, topic)
     assert step.note.startswith(note)
     assert (step.before, step.after, step.is_obstacle) == (before, None, is_obstacle)
 
@@ -185,7 +194,7 @@ def test_only_a_topic_that_is_gone_may_be_left_out(
 def test_a_plan_is_shown_as_before_and_after() -> None:
     out, err = io.StringIO(), io.StringIO()
     context = Context(out, err, {}, lambda: Plugins([]))
-    tell_plan(Namespace(json=False, execute=False), context, STEPS, Outcome({"g": ["not now"]}))
+    write_plan(Namespace(json=False, execute=False), context, STEPS, Outcome({"g": ["not now"]}))
     assert out.getvalue() == (
         "GROUP  TOPIC   PARTITION  BEFORE  AFTER  CHANGE  LAG AFTER  NOTE\n"
         "g      orders  0          40      10     -30     90\n"
@@ -214,7 +223,7 @@ def test_programs_hear_of_each_group_whether_it_was_changed(
     out = io.StringIO()
     context = Context(out, io.StringIO(), {}, lambda: Plugins([]))
     steps = [*STEPS[:2], OffsetChange("h", ORDERS, 1, 2, 3)]
-    tell_plan(Namespace(json=True, execute=execute), context, steps, outcome)
+    write_plan(Namespace(json=True, execute=execute), context, steps, outcome)
     told = json.loads(out.getvalue())
     assert {each["group"]: each["executed"] for each in told["groups"]} == executed
     errors = {"g": outcome.error("g"), "h": outcome.error("h")}
@@ -228,7 +237,7 @@ def test_a_group_that_was_not_changed_is_shown_as_such() -> None:
     context = Context(out, err, {}, lambda: Plugins([]))
     steps = [*STEPS[:2], OffsetChange("h", ORDERS, 1, 2, 3), OffsetChange("i", ORDERS, 1, 2, 3)]
     outcome = Outcome({"g": ["not now"]}, {"h": "NO"})
-    tell_plan(Namespace(json=False, execute=True), context, steps, outcome)
+    write_plan(Namespace(json=False, execute=True), context, steps, outcome)
     table = [re.split("  +", line) for line in out.getvalue().splitlines()]
     assert [row[7:] for row in table] == [
         ["NOTE"],

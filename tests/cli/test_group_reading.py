@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.cli.commands.consume_group import GroupReading
 from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime
+from moldau.cli.commands.consume_reading import GroupReading
 from moldau.client import Consumer, FoundOffset, OffsetAndMetadata, TopicPartition
 from moldau.client.base.offsets import EARLIEST
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from moldau.cli import main
+from moldau.cli.application import _NEEDED, install_advice
+
+ROOT = Path(__file__).parents[2]
+MODULES = {"pyyaml": "yaml", "google-re2": "re2"}
 
 FULL = Path("/dev/full")
-ROOT = Path(__file__).parents[2]
 
 # A main whose only command is one of the test's own. Ctrl-C is what it is in a terminal: a shell
 # that starts the tests in the background has them, and so this process, ignore it.
@@ -151,3 +156,30 @@ def test_the_version_imports_nothing_heavy() -> None:
     loaded = set(out.splitlines()[-1].split())
     assert "moldau.cli.application" in loaded
     assert heavy & loaded == set()
+
+
+def test_every_package_that_a_distribution_needs_is_known() -> None:
+    needed = set()
+    for each in ("platform", "broker", "streams", "connect", "connectors"):
+        text = (ROOT / each / "pyproject.toml").read_text(encoding="utf-8")
+        for line in tomllib.loads(text)["project"]["dependencies"]:
+            name = re.split(r"[\[<>=!~; ]", line)[0].lower()
+            if not name.startswith("moldau-"):
+                needed.add(MODULES.get(name, name))
+    assert needed <= _NEEDED, needed - _NEEDED
+
+
+def test_other_modules_get_no_advice() -> None:
+    assert "second step" in install_advice(ModuleNotFoundError("no", name="lz4.block"))
+    assert install_advice(ModuleNotFoundError("no", name="my_functions")) == ""
+    assert install_advice(ImportError("no", name="lz4")) == ""
+    assert install_advice(ModuleNotFoundError("no")) == ""
+
+
+@pytest.mark.parametrize("module", ["moldau", "moldau.cli"])
+def test_the_module_is_the_command(module: str, tmp_path: Path) -> None:
+    said = subprocess.check_output(  # noqa: S603
+        [sys.executable, "-m", module, "--version"], cwd=tmp_path, text=True, timeout=60
+    )
+
+    assert said.startswith("moldau ")

@@ -54,16 +54,16 @@ def test_each_trouble_is_told_once() -> None:
     err = io.StringIO()
     producer = Troubled()
     trouble = Trouble(progress(err), producer)
-    trouble.tell(2.0)
+    trouble.report(2.0)
     full = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
     producer.now = {first: full}
-    trouble.tell(4.0)
-    trouble.tell(6.0)
+    trouble.report(4.0)
+    trouble.report(6.0)
     producer.now = {first: full, second: full}
-    trouble.tell(8.0)
+    trouble.report(8.0)
     producer.now = {first: full, second: KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "too few")}
-    trouble.tell(10.0)
+    trouble.report(10.0)
     retried = "tried again until delivery.timeout.ms (90 s) is over"
     assert err.getvalue().splitlines() == [
         f"moldau: t-0: not acknowledged for 4 s, {retried}: KAFKA_STORAGE_ERROR: the disk is full",

@@ -68,6 +68,6 @@ def test_what_is_told_stands_above_the_bar() -> None:
     context = Context(io.StringIO(), err, {}, lambda: Plugins([]))
     with Progress(context, "read", None, lambda: 0.0) as progress:
         progress.add(1, 1)
-        progress.tell(["moldau: [b]one[/b]:100:\x1b[2J", "moldau: two"])
+        progress.report(["moldau: [b]one[/b]:100:\x1b[2J", "moldau: two"])
     lines = [line.rpartition("\x1b[2K")[2] for line in err.getvalue().splitlines()]
     assert {"moldau: [b]one[/b]:100:\\x1b[2J", "moldau: two"} <= set(lines)

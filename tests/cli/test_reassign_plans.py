@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from moldau.cli.command import UsageError
+from moldau.cli.commands.reassign import throttled_replicas
 from moldau.cli.commands.reassign_plan import Brokers, evacuation, parse_plan, plan_text, spread
-from moldau.cli.commands.reassign_throttle import throttled_replicas
 
 
 def test_a_plan_is_that_of_kafkas_tool() -> None:

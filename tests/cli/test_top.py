@@ -36,8 +36,8 @@ from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
 def look(at_s: float, *topics: TopicLook, silent: tuple[str, ...] = ()) -> Look:
     brokers = [
-        BrokerLook(1, "one:9092", True, True, 2, 3, 4096),
-        BrokerLook(2, "two:9092", False, False, 0, 3, None),
+        BrokerLook(1, "one:9092", None, True, True, 2, 3, 0, 4096),
+        BrokerLook(2, "two:9092", None, False, False, 0, 3, 3, None),
     ]
     groups = [GroupLook("ahead", "Stable", 1, 0), GroupLook("behind", "Empty", 0, 7)]
     under = [PartitionLook("orders", 0, None, (1, 2), (1,))]

@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from moldau.cli.commands.topic_patterns import is_reserved, named_topics, note_of
-from moldau.cli.patterns import is_pattern, matches
+from moldau.cli.patterns import is_pattern, is_reserved, matches, named_topics, note_of
 from moldau.client import Admin, Topic
 from moldau.errors import MoldauError
 from moldau.ids import ZERO_UUID

@@ -92,13 +92,21 @@ class Log:
     aborted: list[AbortedTransaction] = field(default_factory=list)
     open_since: int | None = None
     """Where a transaction begins that has not ended."""
+    known_end: int | None = None
+    """The high watermark of a leader just elected, that is behind what was acknowledged; None: it
+    is the end."""
     # by producer id: its epoch, and (first sequence, last sequence, offset) of its last batches
     producers: dict[int, tuple[int, list[tuple[int, int, int]]]] = field(default_factory=dict)
 
     @property
+    def high_watermark(self) -> int:
+        return self.end if self.known_end is None else self.known_end
+
+    @property
     def stable_end(self) -> int:
         """The last stable offset."""
-        return self.end if self.open_since is None else min(self.end, self.open_since)
+        end = self.high_watermark
+        return end if self.open_since is None else min(end, self.open_since)
 
     def append(self, data: bytes) -> tuple[int, int]:
         """(error code, base offset)."""
@@ -514,7 +522,8 @@ def _fetch_now(
             # As Kafka does: the next fetch of the session begins with others.
             room, is_first = room - len(data.records), False
             session.wanted[name, index] = session.wanted.pop((name, index))
-        if is_full or data.error_code or data.records:
+        is_marked = log is not None and log.known_end is not None
+        if is_full or data.error_code or data.records or is_marked:
             by_topic.setdefault(name, []).append(data)
     answers = [
         FetchableTopicResponse(
@@ -570,8 +579,10 @@ def _partition_data(
                 continue
             if len(records) + len(batch) > most and (records or not at_least_one):
                 break
+            if header.next_offset > log.high_watermark:
+                break
             records += bytes(batch)
-    end = -1 if log is None or error else log.end
+    end = -1 if log is None or error else log.high_watermark
     stable = end if log is None or error else log.stable_end
     return PartitionData(
         partition_index=wanted.partition,
@@ -599,6 +610,8 @@ def _list_offsets(
             offset = {-1: end, -2: log.start}.get(wanted.timestamp)
             if offset is None:
                 offset = _by_time(log, wanted.timestamp)
+            if log.known_end is not None and not 0 <= offset < log.known_end:
+                error = error or ErrorCode.OFFSET_NOT_AVAILABLE
             partitions.append(
                 ListOffsetsPartitionResponse(
                     partition_index=wanted.partition_index,

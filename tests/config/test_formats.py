@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from moldau.config import (
 )
 from moldau.config.given import RawValue
 from moldau.errors import ConfigError
+from tests.records.memory import peak, peak_stays_below
 
 
 def values(layer: Layer) -> dict[str, RawValue]:
@@ -209,13 +209,13 @@ def test_aliases_that_multiply_are_refused_before_they_cost(name: str) -> None:
     import yaml
 
     text, reason = BOMBS[name]
-    plain = peak_of(lambda: yaml.compose(text, Loader=yaml.SafeLoader))
+    plain = peak(lambda: yaml.compose(text, Loader=yaml.SafeLoader))
 
     def load() -> None:
         with pytest.raises(ConfigError, match=reason):
             load_text(text, "a.yaml")
 
-    assert peak_of(load) < plain + (16 << 20)
+    peak_stays_below(plain + (16 << 20), load)
 
 
 def test_an_honest_large_file_is_taken() -> None:
@@ -223,16 +223,6 @@ def test_an_honest_large_file_is_taken() -> None:
     assert len(load_text(text, "a.yaml")) == 2000
     many = {f"listener.name.l{number}.key": "x" * 100 for number in range(50_000)}
     assert len(load_text(json.dumps(many), "a.json")) == 50_000
-
-
-def peak_of(action: Callable[[], object]) -> int:
-    """The memory that Python allocates at most while it runs."""
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 class Key(str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tracemalloc
 
 import javaproperties
 import pytest
@@ -23,6 +22,7 @@ from tests.config.java_properties import (
     kept_answers,
     random_texts,
 )
+from tests.records.memory import peak_stays_below
 
 # Java's strings may hold half of a surrogate pair; ours refuse it.
 CHARACTERS = st.characters(exclude_categories=["Cs"])
@@ -59,6 +59,7 @@ def test_we_read_and_write_as_java_did() -> None:
         assert_same(answer)
 
 
+@pytest.mark.deep
 @pytest.mark.real
 @pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on this machine")
 def test_we_read_and_write_as_java_does() -> None:
@@ -119,15 +120,10 @@ def test_entries_know_their_lines() -> None:
 @pytest.mark.parametrize("line", ["\\\n", "1\\\n", "\u4e00\\\r\n"])
 def test_a_long_continuation_costs_little_more_than_itself(line: str) -> None:
     text = "a=" + line * 200_000
-    tracemalloc.start()
-    try:
-        (entry,) = parse_properties(text)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    (entry,) = parse_properties(text)
     assert entry.value == line.rstrip("\r\n\\") * 200_000
     assert entry.last_line == 200_000 + text.endswith("\r\n")
-    assert peak < 16 * len(text) + 4096
+    peak_stays_below(16 * len(text) + 4096, lambda: parse_properties(text))
 
 
 def test_a_bad_escape_is_found_after_many_lines() -> None:
@@ -138,14 +134,9 @@ def test_a_bad_escape_is_found_after_many_lines() -> None:
 
 @pytest.mark.parametrize("line", ["k" * (1 << 20), "\\k" * (1 << 19), "k" * (1 << 20) + "=1"])
 def test_a_long_key_costs_little_more_than_itself(line: str) -> None:
-    tracemalloc.start()
-    try:
-        (entry,) = parse_properties(line)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    (entry,) = parse_properties(line)
     assert entry.key.startswith("kkk")
-    assert peak < 32 << 20
+    peak_stays_below(32 << 20, lambda: parse_properties(line))
 
 
 def test_the_library_for_it_differs_from_java() -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -118,6 +119,16 @@ class MoldauBroker:
         if process is not None:
             process.kill()
             process.wait()
+
+    def pause(self) -> None:
+        """Stop the process until `resume`; connections stay open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the process go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def _take(self) -> subprocess.Popen[str] | None:
         process, self._process = self._process, None

@@ -15,7 +15,7 @@ PARTITIONS: Final = 2
 def fill(bootstrap: str) -> None:
     """A topic with as many records in each of its partitions."""
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topic(NewTopic(TOPIC, PARTITIONS, 1))
+        admin.create_topic(NewTopic(TOPIC, PARTITIONS))
     with Producer(bootstrap_servers=bootstrap) as producer:
         for at in range(COUNT):
             producer.send(TOPIC, b"%d" % at, partition=at % PARTITIONS)

@@ -214,7 +214,7 @@ def story(
 
     async def prepare() -> None:
         async with Admin(bootstrap_servers=wanted.bootstrap) as admin:
-            await admin.create_topic(NewTopic(topic, partitions, 1))
+            await admin.create_topic(NewTopic(topic, partitions))
             group = Resource(ResourceType.GROUP, topic)
             session = {"consumer.session.timeout.ms": str(wanted.session_ms)}
             await admin.alter_configs(group, set_to=session)

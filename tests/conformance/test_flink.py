@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -15,7 +16,9 @@ RECORDS = 3000
 COPIER = Path(__file__).parent / "programs" / "FlinkCopier.java"
 
 
-def values(servers: str, topic: str, isolation: str) -> list[int]:
+def values(
+    servers: str, topic: str, isolation: Literal["read_uncommitted", "read_committed"]
+) -> list[int]:
     """Everything up to the ends, in order."""
     found: list[int] = []
     with Consumer(

@@ -29,9 +29,12 @@ class Tools:
         self.cluster = cluster
         self.shell = Shell(cluster.bootstrap_servers)
 
-    def __call__(self, main: str, *arguments: str) -> str:
-        bootstrap = ("--bootstrap-server", self.cluster.bootstrap_servers)
-        return run_tool(self.kafka, main, *bootstrap, *arguments)
+    def __call__(self, main: str, *arguments: str, by: str = "server") -> str:
+        """Run a tool. `by` is what it asks: a broker (`server`), or a `controller`."""
+        servers = self.cluster.bootstrap_servers
+        if by == "controller":
+            servers = f"localhost:{self.cluster.ports[self.cluster.brokers]}"
+        return run_tool(self.kafka, main, f"--bootstrap-{by}", servers, *arguments)
 
     def partitions(self, topic: str) -> list[tuple[int, list[int]]]:
         """The leader and the replicas of each."""
@@ -70,21 +73,24 @@ def test_kafka_reassign_partitions(tool: Tools, tmp_path: Path) -> None:
     assert "No partition reassignments found." in tool(REASSIGN, "--list")
 
 
-def test_kafka_reassign_partitions_cancels(tool: Tools, tmp_path: Path) -> None:
-    tool.shell.good("topic", "create", "stuck", "--partitions", "1", "--replicas", "1")
-    ((leader, _),) = tool.partitions("stuck")
-    tool.shell.good("produce", "stuck", source="x" * 100_000 + "\n")
+@pytest.mark.parametrize("by", ["server", "controller"])
+def test_kafka_reassign_partitions_cancels(tool: Tools, tmp_path: Path, by: str) -> None:
+    topic = f"stuck-by-{by}"
+    tool.shell.good("topic", "create", topic, "--partitions", "1", "--replicas", "1")
+    ((leader, _),) = tool.partitions(topic)
+    # A fetch takes 1 MiB at most, and the next one waits for 11 s of the throttle.
+    tool.shell.good("produce", topic, source=("x" * 100_000 + "\n") * 120)
     plan = tmp_path / "plan.json"
-    row = {"topic": "stuck", "partition": 0, "replicas": [leader % 3 + 1]}
+    row = {"topic": topic, "partition": 0, "replicas": [leader % 3 + 1]}
     plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
     of_plan = ("--reassignment-json-file", str(plan))
     tool(REASSIGN, *of_plan, "--execute", "--throttle", "1")
-    listed = tool(REASSIGN, "--list")
-    assert f"stuck-0: replicas: {leader % 3 + 1},{leader}. adding: {leader % 3 + 1}" in listed
-    assert "Successfully cancelled partition reassignment for: stuck-0" in tool(
-        REASSIGN, *of_plan, "--cancel"
+    listed = tool(REASSIGN, "--list", by=by)
+    assert f"{topic}-0: replicas: {leader % 3 + 1},{leader}. adding: {leader % 3 + 1}" in listed
+    assert f"Successfully cancelled partition reassignment for: {topic}-0" in tool(
+        REASSIGN, *of_plan, "--cancel", by=by
     )
-    eventually(lambda: tool.partitions("stuck") == [(leader, [leader])])
+    eventually(lambda: tool.partitions(topic) == [(leader, [leader])])
 
 
 def test_kafka_leader_election(tool: Tools) -> None:

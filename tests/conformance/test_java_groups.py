@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.conformance.broker import MoldauBroker
+from moldau.testing import Cluster
 from tests.conformance.filled import COUNT, TOPIC, fill
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
@@ -47,9 +46,10 @@ class Java:
         return said.split()
 
 
+@pytest.mark.parametrize("node_count", [1, 3])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_of_java(kafka: ApacheKafka, tmp_path: Path, protocol: str) -> None:
-    with MoldauBroker(tmp_path, "--set", "group.initial.rebalance.delay.ms=0") as ours:
+def test_a_group_of_java(kafka: ApacheKafka, protocol: str, node_count: int) -> None:
+    with Cluster(node_count, settings={"group.initial.rebalance.delay.ms": "0"}) as ours:
         fill(ours.bootstrap_servers)
         java = Java(kafka, ours.bootstrap_servers)
         told = java.consume("readers", protocol, COUNT)

@@ -21,8 +21,8 @@ from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from moldau.broker.controller.credentials import ScramCredential
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.security.scram import ScramServer
-from moldau.link.sasl import Derivation, scram
-from moldau.link.signed_tokens import TokenCheck, TokenRefused, TokenTerms, key_set
+from moldau.link.login.sasl import Derivation, scram
+from moldau.link.login.signed_tokens import TokenCheck, TokenRefused, TokenTerms, key_set
 from moldau.protocol.scram import SCRAM_MECHANISMS, salted_password, server_keys
 from tests.peers.apache_kafka import fetch_or_skip
 

@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 
 from moldau.broker.main.init_command import command as init
+from moldau.client import NewTopic, load_settings
+from moldau.client.admin.security import Acl
+from moldau.client.admin.sync.security import SecurityAdmin
+from moldau.client.sync import Admin, Producer
+from moldau.link.login.jaas import LoginModule, write_jaas
+from moldau.operations.acls import operation_of, principal_of, resource_of
+from moldau.protocol.acl_operations import AclPermission
+from moldau.protocol.scram import SCRAM_MECHANISMS
 from moldau.runtime.node_processes import free_ports
 from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.broker.main.test_init import run
@@ -16,6 +24,8 @@ from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 
 pytestmark = pytest.mark.real
+
+PASSWORD = "the operator's password"  # noqa: S105 - of a node that lives for a test
 
 
 class SecuredNode:
@@ -62,6 +72,47 @@ def test_java_s_console_tools_write_and_read(secured: SecuredNode) -> None:
     until = ("--from-beginning", "--max-messages", "1", "--timeout-ms", "60000")
     assert "from java" in run_tool(kafka, consumer, *there, *config, *until)
     assert secured.kcat("-C", "-q", "-e", "-t", "java") == b"from java\n"
+
+
+def test_an_operator_ends_a_transaction_with_java_s_tool(secured: SecuredNode) -> None:
+    """Who may alter the cluster may write the marker that ends a transaction."""
+    kafka = fetch_or_skip()
+    settings = dict(load_settings(secured.java))
+    operator = secured.folder / "operator.properties"
+    login = LoginModule("SCRAM", {"username": "operator", "password": PASSWORD})
+    given = {
+        **settings,
+        "bootstrap.servers": secured.address,
+        "sasl.jaas.config": write_jaas(login),
+    }
+    operator.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    with Admin(settings) as admin:
+        admin.create_topic(NewTopic("open", 1))
+        security = SecurityAdmin(admin)
+        security.set_password("operator", PASSWORD, mechanism=SCRAM_MECHANISMS["SCRAM-SHA-512"])
+        rules = [
+            Acl(principal_of("operator"), operation_of(operation), name, kind, pattern,
+                AclPermission.ALLOW, "*")
+            for operation, resource in (("ALTER", "cluster"), ("READ", "topic:open"))
+            for kind, name, pattern in [resource_of(resource)]
+        ]  # fmt: skip
+        assert not any(security.create_acls(rules).values())
+    with Producer({**settings, "transactional.id": "hangs"}) as producer:
+        producer.begin_transaction()
+        producer.send("open", b"value")
+        producer.flush()
+        told = run_tool(
+            kafka, "org.apache.kafka.tools.TransactionsCommand",
+            "--bootstrap-server", secured.address, "--command-config", str(operator),
+            "abort", "--topic", "open", "--partition", "0", "--start-offset", "0",
+        )  # fmt: skip
+        assert "Exception" not in told
+        found = run_tool(
+            kafka, "org.apache.kafka.tools.TransactionsCommand",
+            "--bootstrap-server", secured.address, "--command-config", str(operator),
+            "describe-producers", "--topic", "open", "--partition", "0",
+        )  # fmt: skip
+        assert found.splitlines()[1].split()[-1] == "None"
 
 
 def test_librdkafka_of_today_logs_in(secured: SecuredNode) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.conformance.broker import MoldauBroker
+from moldau.testing import Cluster
 from tests.conformance.filled import COUNT, TOPIC, fill
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
@@ -26,8 +26,11 @@ def kafka() -> ApacheKafka:
     return fetch_or_skip()
 
 
-def test_java_reads_a_queue_and_sees_where_it_stands(kafka: ApacheKafka, tmp_path: Path) -> None:
-    with MoldauBroker(tmp_path) as ours:
+@pytest.mark.parametrize("node_count", [1, 3])
+def test_java_reads_a_queue_and_sees_where_it_stands(
+    kafka: ApacheKafka, tmp_path: Path, node_count: int
+) -> None:
+    with Cluster(node_count, directory=str(tmp_path)) as ours:
         bootstrap = ("--bootstrap-server", ours.bootstrap_servers)
 
         def consume(count: int) -> list[int]:
@@ -62,6 +65,7 @@ def test_java_reads_a_queue_and_sees_where_it_stands(kafka: ApacheKafka, tmp_pat
         groups("--delete", "--group", "mailer")
         assert groups("--list") == []
         assert sorted(consume(1)), "a group of that name begins anew"
-    logs = [str(path) for path in ours.data.glob("__share_group_state-*/*.log")]
+    data = Path(ours.data_of(1))  # each node has a replica
+    logs = [str(path) for path in data.glob("__share_group_state-*/*.log")]
     told = run_tool(kafka, DUMP, "--share-group-state-decoder", "--files", ",".join(logs))
     assert '"groupId":"mailer"' in told

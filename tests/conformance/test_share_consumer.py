@@ -10,6 +10,7 @@ import pytest
 from moldau.client import ErrorCode, KafkaError, NewTopic, Resource, ResourceType
 from moldau.client.sync import Admin, Message, Producer, ShareConsumer
 from tests.conformance.broker import moldau as moldau
+from tests.conformance.nodes import three_nodes as three_nodes
 from tests.peers.either_broker import Broker, either
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
@@ -25,13 +26,13 @@ OURS: Final = {
     "share.dlq.topic": "dlq.mailer",
     "share.deliver.at.enable": "true",
 }
-broker = either("kafka_broker", "moldau")
+broker = either("kafka_broker", "moldau", "three_nodes")
 
 
 def prepared(broker: Broker, name: str, count: int = COUNT, **settings: str) -> str:
     """Fill a topic, and let the group of its name begin at its start."""
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.create_topic(NewTopic(name, 1, 1))
+        admin.create_topic(NewTopic(name, 1))
         values = {name.replace("_", "."): value for name, value in settings.items()}
         values["share.auto.offset.reset"] = "earliest"
         admin.alter_configs(Resource(ResourceType.GROUP, name), set_to=values)

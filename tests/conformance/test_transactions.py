@@ -1,4 +1,4 @@
-"""Transactions of librdkafka's producer on one node: commits, aborts, offsets, and fencing."""
+"""Transactions of librdkafka's producer: commits, aborts, offsets, fencing. One node, or three."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from moldau.testing import SyncEmbeddedBroker
+from tests.conformance.nodes import Nodes
+from tests.conformance.nodes import nodes as nodes
 
 confluent_kafka: Any = pytest.importorskip("confluent_kafka", reason="a peer: make peers")
 pytest.importorskip("confluent_kafka.admin")
@@ -17,22 +18,18 @@ WAIT_S = 30
 PARTITIONS = 2
 
 
-@pytest.fixture(scope="module")
-def broker() -> Any:
-    with SyncEmbeddedBroker() as broker:
-        yield broker
-
-
-def create(broker: Any, topic: str) -> None:
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    made = admin.create_topics([confluent_kafka.admin.NewTopic(topic, PARTITIONS, 1)])
+def create(nodes: Nodes, topic: str) -> None:
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": nodes.bootstrap_servers})
+    made = admin.create_topics(
+        [confluent_kafka.admin.NewTopic(topic, PARTITIONS, nodes.node_count)]
+    )
     made[topic].result(WAIT_S)
 
 
-def producer(broker: Any, name: str) -> Any:
+def producer(nodes: Nodes, name: str) -> Any:
     made = confluent_kafka.Producer(
         {
-            "bootstrap.servers": broker.bootstrap_servers,
+            "bootstrap.servers": nodes.bootstrap_servers,
             "transactional.id": name,
             "linger.ms": 0,
         }
@@ -41,10 +38,10 @@ def producer(broker: Any, name: str) -> Any:
     return made
 
 
-def consumer(broker: Any, group: str, isolation: str) -> Any:
+def consumer(nodes: Nodes, group: str, isolation: str) -> Any:
     return confluent_kafka.Consumer(
         {
-            "bootstrap.servers": broker.bootstrap_servers,
+            "bootstrap.servers": nodes.bootstrap_servers,
             "group.id": group,
             "isolation.level": isolation,
             "auto.offset.reset": "earliest",
@@ -54,9 +51,9 @@ def consumer(broker: Any, group: str, isolation: str) -> Any:
     )
 
 
-def read(broker: Any, topic: str, isolation: str = "read_committed") -> list[bytes]:
+def read(nodes: Nodes, topic: str, isolation: str = "read_committed") -> list[bytes]:
     """Everything up to the end of both partitions, sorted."""
-    reader = consumer(broker, f"{topic}-{isolation}", isolation)
+    reader = consumer(nodes, f"{topic}-{isolation}", isolation)
     reader.assign([confluent_kafka.TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     found: list[bytes] = []
     ended: set[int] = set()
@@ -78,10 +75,10 @@ def write(writer: Any, topic: str, *values: bytes) -> None:
     assert writer.flush(WAIT_S) == 0
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: Any) -> None:
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(nodes: Nodes) -> None:
     topic = "committed"
-    create(broker, topic)
-    writer = producer(broker, "committed")
+    create(nodes, topic)
+    writer = producer(nodes, "committed")
     for number in range(6):
         writer.begin_transaction()
         write(writer, topic, b"a%d" % number, b"b%d" % number)
@@ -89,27 +86,27 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: Any) -> No
             writer.abort_transaction(WAIT_S)
         else:
             writer.commit_transaction(WAIT_S)
-    assert read(broker, topic) == [b"a0", b"a2", b"a4", b"b0", b"b2", b"b4"]
-    assert len(read(broker, topic, "read_uncommitted")) == 12
+    assert read(nodes, topic) == [b"a0", b"a2", b"a4", b"b0", b"b2", b"b4"]
+    assert len(read(nodes, topic, "read_uncommitted")) == 12
 
 
-def test_an_open_transaction_is_not_read_before_it_commits(broker: Any) -> None:
+def test_an_open_transaction_is_not_read_before_it_commits(nodes: Nodes) -> None:
     topic = "open"
-    create(broker, topic)
-    writer = producer(broker, "open")
+    create(nodes, topic)
+    writer = producer(nodes, "open")
     writer.begin_transaction()
     write(writer, topic, b"x", b"y")
-    assert read(broker, topic) == []
-    assert read(broker, topic, "read_uncommitted") == [b"x", b"y"]
+    assert read(nodes, topic) == []
+    assert read(nodes, topic, "read_uncommitted") == [b"x", b"y"]
     writer.commit_transaction(WAIT_S)
-    assert read(broker, topic) == [b"x", b"y"]
+    assert read(nodes, topic) == [b"x", b"y"]
 
 
-def test_offsets_are_committed_and_aborted_with_the_transaction(broker: Any) -> None:
+def test_offsets_are_committed_and_aborted_with_the_transaction(nodes: Nodes) -> None:
     topic, group = "offsets", "offsets-group"
-    create(broker, topic)
-    writer = producer(broker, "offsets")
-    reader = consumer(broker, group, "read_committed")
+    create(nodes, topic)
+    writer = producer(nodes, "offsets")
+    reader = consumer(nodes, group, "read_committed")
     reader.subscribe([topic])
     assert reader.poll(WAIT_S) is not None  # an end of a partition: it has joined
     for offset, commits in ((5, True), (9, False), (7, True)):
@@ -126,17 +123,34 @@ def test_offsets_are_committed_and_aborted_with_the_transaction(broker: Any) -> 
     reader.close()
 
 
-def test_a_new_instance_fences_the_one_before_and_aborts_its_transaction(broker: Any) -> None:
+def test_a_new_instance_fences_the_one_before_and_aborts_its_transaction(nodes: Nodes) -> None:
     topic = "fenced"
-    create(broker, topic)
-    old = producer(broker, "fenced")
+    create(nodes, topic)
+    old = producer(nodes, "fenced")
     old.begin_transaction()
     write(old, topic, b"old")
-    new = producer(broker, "fenced")
+    new = producer(nodes, "fenced")
     new.begin_transaction()
     write(new, topic, b"new")
     new.commit_transaction(WAIT_S)
     with pytest.raises(confluent_kafka.KafkaException) as fenced:
         old.commit_transaction(WAIT_S)
     assert fenced.value.args[0].fatal()
-    assert read(broker, topic) == [b"new"]
+    assert read(nodes, topic) == [b"new"]
+
+
+def test_transactions_follow_each_other_at_once_and_aborts_follow_commits(nodes: Nodes) -> None:
+    """The markers of a transaction are still being written when the next one begins."""
+    topic = "at-once"
+    create(nodes, topic)
+    writer = producer(nodes, "at-once")
+    for number in range(20):
+        writer.begin_transaction()
+        for index in range(8):
+            writer.produce(topic, b"%d-%d" % (number, index), partition=index % PARTITIONS)
+        writer.commit_transaction(WAIT_S)
+        writer.begin_transaction()
+        writer.produce(topic, b"aborted", partition=0)
+        writer.abort_transaction(WAIT_S)
+
+    assert read(nodes, topic) == sorted(b"%d-%d" % (n, i) for n in range(20) for i in range(8))

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
+
+from moldau.connect.task.file_places import FILE_DIRECTORIES
 
 pytestmark = pytest.mark.real
 
@@ -45,7 +47,7 @@ class Worker:
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
         self.url = url
-        self.client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self.client = httpx2.Client(base_url=url, timeout=30, trust_env=False)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and body."""
@@ -93,7 +95,10 @@ class Worker:
 
 @contextmanager
 def command(*words: str, environment: Mapping[str, str]) -> Iterator[Worker]:
-    """`moldau connect` with these words, from its announcement on."""
+    """`moldau connect` with these words, from its announcement on. A worker of a group allows all
+    files, unless the words say otherwise."""
+    if words[0] == "start" and not any(FILE_DIRECTORIES in each for each in words):
+        words = (*words, "--set", f"{FILE_DIRECTORIES}=/")
     with subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-c", _MAIN, "connect", *words],
         stdout=subprocess.PIPE,

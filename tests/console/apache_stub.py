@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from moldau.runtime import Runtime
+from moldau.runtime.http_door import JSON, DoorRules
 from moldau.runtime.http_server import HttpServer
 
 NAME: Final = "pins"
@@ -100,7 +101,7 @@ async def apache_stub(runtime: Runtime) -> AsyncIterator[tuple[str, ApacheStub]]
         Route(f"{plugin}/validate", stub.validate, methods=["PUT"]),
     ]
     host, port = server.bind("127.0.0.1", 0)
-    await server.start(Starlette(routes=routes))
+    await server.start(Starlette(routes=routes), DoorRules((JSON,)))
     try:
         yield f"http://{host}:{port}", stub
     finally:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client import Admin, NewTopic, Producer
@@ -77,7 +77,7 @@ async def app(runtime: Runtime, servers: str, folder: Path) -> AsyncIterator[str
 
 
 async def _until_counted(url: str) -> None:
-    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
         while True:
             answer = await client.get("/stores/counts?limit=1000")
             if answer.status_code == 200 and len(answer.json()["rows"]) == KEYS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
 
@@ -46,7 +46,7 @@ async def sink(url: str, servers: str, folder: Path) -> None:
         "errors.deadletterqueue.context.headers.enable": "true",
         "consumer.override.auto.offset.reset": "earliest",
     }
-    async with httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=url, timeout=120, trust_env=False) as client:
         made = await client.put(f"/connectors/{NAME}/config", json=config)
         assert made.status_code == 201, made.text
     async with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:

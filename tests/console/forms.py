@@ -6,7 +6,7 @@ import html
 import re
 from typing import Final
 
-import httpx
+import httpx2
 
 ACTION: Final = re.compile(r'<form (?:class="row" )?method="post" action="(/[^"]*)">\s*<input')
 HIDDEN: Final = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
@@ -21,8 +21,8 @@ def fields_of(page: str) -> dict[str, str]:
 
 
 async def confirm(
-    client: httpx.AsyncClient, preview: httpx.Response, **more: str
-) -> httpx.Response:
+    client: httpx2.AsyncClient, preview: httpx2.Response, **more: str
+) -> httpx2.Response:
     """Send the only form of a page with hidden fields, with these more."""
     page = preview.text.partition("<main")[2]
     (action,) = ACTION.findall(page)

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from moldau.pipeline.data_directory import PartState
-from moldau.pipeline.publishing import Published
+from moldau.pipeline.publishing import StatusService
 from moldau.pipeline.status import GroupStatus, Snapshot
 from moldau.runtime import Runtime
+from moldau.runtime.http_door import NO_BODY, DoorRules
 from moldau.runtime.http_server import HttpServer
 from tests.pipeline.files import pipeline
 
@@ -48,7 +49,7 @@ async def status(runtime: Runtime) -> AsyncIterator[str]:
     """Yield the address of the status."""
     server = HttpServer(runtime, "the status", "choose another address")
     host, port = server.bind("127.0.0.1", 0)
-    await server.start(Published(pipeline(), Looks(), runtime))
+    await server.start(StatusService(pipeline(), Looks(), runtime), DoorRules(NO_BODY))
     try:
         yield f"http://{host}:{port}"
     finally:

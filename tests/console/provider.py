@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from moldau.runtime import Runtime
+from moldau.runtime.http_door import FORM, DoorRules
 from moldau.runtime.http_server import HttpServer
 
 CLIENT_ID = "moldau-console"
@@ -131,7 +132,7 @@ async def provider(runtime: Runtime) -> AsyncIterator[Provider]:
     try:
         host, port = server.bind("127.0.0.1", 0)
         found.issuer = f"http://{host}:{port}"
-        await server.start(Starlette(routes=routes))
+        await server.start(Starlette(routes=routes), DoorRules((FORM,)))
         yield found
     finally:
         await server.aclose()

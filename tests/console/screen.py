@@ -88,12 +88,12 @@ async def screen(bootstrap: str, **more: str) -> AsyncIterator[Screen]:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Browser]:
-    """A browser."""
+async def opened(*arguments: str) -> AsyncIterator[Browser]:
+    """A browser, with further arguments of its command line."""
     path = chromium()
     playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing")
     async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        browser = await driver.chromium.launch(executable_path=path, args=[*_ARGUMENTS, *arguments])
         try:
             yield browser
         finally:

@@ -21,6 +21,21 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
     "phone": {"viewport": {"width": 375, "height": 812}},
 }
 WIDER: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+BROKEN: Final = """[...document.querySelectorAll("td:first-child")].flatMap((cell) => {
+  const words = [];
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    for (const found of node.data.matchAll(/\\b[A-Za-z]{2,24}\\b/g)) {
+      const range = document.createRange();
+      range.setStart(node, found.index);
+      range.setEnd(node, found.index + found[0].length);
+      const tops = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+      if (tops.size > 1) words.push(found[0]);
+    }
+  }
+  return words;
+})"""
+"""The words of first columns that stand in two lines."""
 SHOTS: Final = os.environ.get("MOLDAU_SCREENSHOTS")
 """A folder for pictures of every page, to look at."""
 
@@ -48,6 +63,7 @@ async def without_findings(page: Page, look: str) -> None:
     found = (await axe.Axe().run(page)).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], page.url
     assert await page.evaluate(WIDER) <= 0, f"{page.url} is wider than the screen"
+    assert await page.evaluate(BROKEN) == [], f"{page.url} breaks words"
 
 
 def looked_at(shown: Shown, paths: Iterable[str], look: str) -> None:

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-import httpx
+import httpx2
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
-from moldau.console.access import Access
+from moldau.console.access.visitor import Access
+from moldau.console.apis.services import LinkedServices
 from moldau.console.application import make_application
-from moldau.console.beside import Beside
 from moldau.console.connection import Connection
-from moldau.link.http_protection import HttpProtection
+from moldau.link.http.protection import HttpProtection
+from moldau.runtime.http_door import FORM, DoorRules, behind_door
 from moldau.runtime.real import RealRuntime
 
 EXACT: Final = "12345678901234567890"
@@ -36,6 +37,7 @@ async def use(servers: str) -> None:
         await consumer.commit({("orders", 1): 2})
 
 
+RULES = DoorRules((FORM,), ("console",), has_sessions=True)
 USERS = dict.fromkeys(("ann", "bob", "eve", "ivy", "zoe"), "-")
 
 
@@ -46,20 +48,20 @@ async def browser(
     settings: Mapping[str, str] | None = None,
     registry: str | None = None,
     connect: str | None = None,
-    beside: Beside | None = None,
-) -> AsyncIterator[httpx.AsyncClient]:
+    services: LinkedServices | None = None,
+) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the console; it follows redirects as a browser does. Where roles are given, users
     log in with the password `-`."""
     allowed = Access(is_admin=True) if access is None else access
     async with RealRuntime("console") as runtime:
         given = {"bootstrap.servers": bootstrap, **(settings or {})}
-        connection = Connection(given, runtime, registry, connect, beside)
-        application = make_application(connection, runtime.clock, ("console", "::1"), allowed)
+        connection = Connection(given, runtime, registry, connect, services)
+        application = make_application(connection, runtime.clock, allowed)
         has_roles = allowed.policy is not None and bool(allowed.policy.roles)
         gate = HttpProtection(users=USERS if has_roles else {}).guard(application)
-        transport = httpx.ASGITransport(gate)
+        transport = httpx2.ASGITransport(behind_door(gate, RULES))
         try:
-            async with httpx.AsyncClient(
+            async with httpx2.AsyncClient(
                 transport=transport, base_url="http://console", follow_redirects=True
             ) as client:
                 yield client

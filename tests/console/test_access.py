@@ -11,17 +11,17 @@ from contextlib import aclosing, asynccontextmanager
 from html import unescape
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from starlette.requests import Request
 
 from moldau.client import Producer
-from moldau.console.access import Access
+from moldau.console.access.policy_file import read_policy
+from moldau.console.access.roles import UNKNOWN, Login
+from moldau.console.access.visitor import Access
 from moldau.console.connection import Connection
-from moldau.console.messages import Message, Wanted, tail
-from moldau.console.policy_file import read_policy
-from moldau.console.roles import UNKNOWN, Login
-from moldau.link.http_protection import HttpProtection
+from moldau.console.pages.messages import Message, MessageQuery, tail
+from moldau.link.http.protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.testing import EmbeddedBroker
@@ -65,8 +65,8 @@ def access(lines: list[str] | None = None) -> Access:
     )
 
 
-def by(user: str) -> httpx.BasicAuth:
-    return httpx.BasicAuth(user, "-")
+def by(user: str) -> httpx2.BasicAuth:
+    return httpx2.BasicAuth(user, "-")
 
 
 async def send(servers: str) -> None:
@@ -79,7 +79,7 @@ async def send(servers: str) -> None:
 
 
 @asynccontextmanager
-async def visited() -> AsyncIterator[httpx.AsyncClient]:
+async def visited() -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the console of a broker with records, for users of each role."""
     async with EmbeddedBroker() as broker:
         await use(broker.bootstrap_servers)
@@ -222,7 +222,7 @@ def test_a_followed_topic_is_masked() -> None:
             connection = Connection({"bootstrap.servers": servers}, runtime)
             mask = access().of(Login("bob")).mask("orders")
             try:
-                followed = tail(connection, "orders", [0, 1], Wanted(), mask)
+                followed = tail(connection, "orders", [0, 1], MessageQuery(), mask)
                 async with aclosing(followed) as parts, asyncio.timeout(TAIL_S):
                     assert await anext(parts) == []
                     await send(servers)
@@ -254,7 +254,7 @@ def test_topics_without_a_rule_show_no_messages_and_take_none() -> None:
 
 
 def test_links_to_a_topic_lead_to_what_the_visitor_sees_of_it() -> None:
-    def links(page: httpx.Response) -> set[str]:
+    def links(page: httpx2.Response) -> set[str]:
         return set(re.findall(r'href="(/topics/[^"]*)"', page.text))
 
     async def run() -> None:

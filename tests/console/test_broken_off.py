@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 
-import httpx
+import httpx2
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moldau.console.access import Access
+from moldau.console.access.roles import Role
+from moldau.console.access.routes import change
+from moldau.console.access.visitor import Access
 from moldau.console.application import Guard, make_application
 from moldau.console.connection import Connection
-from moldau.console.pages import Pages
-from moldau.console.rendering import Renderer
-from moldau.console.roles import Role
-from moldau.console.routes import change
+from moldau.console.pages.cluster import Pages
+from moldau.console.pages.rendering import Renderer
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
 
@@ -27,7 +27,7 @@ from moldau.runtime.real import RealClock, RealRuntime
 def test_a_change_without_an_answer_has_a_line(error: BaseException) -> None:
     lines: list[str] = []
     audit = Loggers(RealClock(), lines.append, json=True).get("audit")
-    guard = Guard(Renderer("cluster"), None, Access(True, audit=audit))
+    guard = Guard(Renderer("cluster"), Access(True, audit=audit))
 
     async def fail(request: Request) -> Response:
         raise error
@@ -63,15 +63,15 @@ def test_a_bug_has_a_page_and_is_raised_on_for_the_log(monkeypatch: pytest.Monke
             connection = Connection({"bootstrap.servers": "127.0.0.1:9"}, runtime)
             application = make_application(connection, runtime.clock)
             try:
-                quiet = httpx.ASGITransport(application, raise_app_exceptions=False)
-                async with httpx.AsyncClient(transport=quiet, base_url="http://console") as client:
+                quiet = httpx2.ASGITransport(application, raise_app_exceptions=False)
+                async with httpx2.AsyncClient(transport=quiet, base_url="http://console") as client:
                     answer = await client.get("/topics")
                 assert answer.status_code == 500
                 assert "The console failed" in answer.text
                 assert "RuntimeError" in answer.text
                 assert "the secret" not in answer.text
-                loud = httpx.ASGITransport(application)
-                async with httpx.AsyncClient(transport=loud, base_url="http://console") as client:
+                loud = httpx2.ASGITransport(application)
+                async with httpx2.AsyncClient(transport=loud, base_url="http://console") as client:
                     with pytest.raises(RuntimeError, match="the secret"):
                         await client.get("/topics")
             finally:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.client.admin.share_groups import ShareGroupAdmin
-from moldau.console.access import Access
+from moldau.console.access.visitor import Access
 from moldau.console.server import served
-from moldau.link.http_protection import HttpProtection
+from moldau.link.http.protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.testing import EmbeddedBroker
@@ -139,7 +139,7 @@ def test_every_change_gives_a_line_with_its_user_and_without_the_record() -> Non
             place = ("127.0.0.1", 0)
             async with (
                 served(runtime, settings, place, by, Access(True, audit=audit)) as address,
-                httpx.AsyncClient(base_url=address, auth=("alice", "rabbit")) as client,
+                httpx2.AsyncClient(base_url=address, auth=("alice", "rabbit")) as client,
             ):
                 for path, form in FORMS.items():
                     assert (await client.post(path, data=form)).status_code in (303, 404), path

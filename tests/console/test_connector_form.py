@@ -10,9 +10,15 @@ from urllib.parse import quote
 import pytest
 
 from moldau.config.hiding import HIDDEN
-from moldau.console.access import Access
-from moldau.console.connector_form import Before, changes_of, config_of, form_from, misdirected
-from moldau.console.rendering import BadForm
+from moldau.console.access.visitor import Access
+from moldau.console.pages.connector_form import (
+    Before,
+    changes_of,
+    config_of,
+    form_from,
+    misdirected,
+)
+from moldau.console.pages.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker

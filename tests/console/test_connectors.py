@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.config.hiding import HIDDEN
-from moldau.console.access import Access
-from moldau.console.connectors import Connector, shown
+from moldau.console.access.visitor import Access
+from moldau.console.pages.connectors import Connector, shown
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import browser
@@ -51,7 +51,7 @@ def test_a_connector_with_a_failed_task() -> None:
     assert list(found.settings) == ["a", "b"]
 
 
-async def until(client: httpx.AsyncClient, text: str) -> str:
+async def until(client: httpx2.AsyncClient, text: str) -> str:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             page = await client.get(PAGE)

@@ -6,14 +6,14 @@ import asyncio
 from html import unescape
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client import Consumer, Producer
-from moldau.console.access import Access
-from moldau.console.dead_letters import Choice
-from moldau.console.policy_file import read_policy
-from moldau.console.rendering import BadForm
+from moldau.console.access.policy_file import read_policy
+from moldau.console.access.visitor import Access
+from moldau.console.pages.dead_letters import Choice
+from moldau.console.pages.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
@@ -34,7 +34,7 @@ MASKED = Access(
 )
 
 
-def preview_of(page: httpx.Response) -> dict[str, str]:
+def preview_of(page: httpx2.Response) -> dict[str, str]:
     """The fields of the form that replays what a preview shows."""
     assert page.status_code == 200, page.text
     return {unescape(name): unescape(value) for name, value in HIDDEN.findall(page.text)}
@@ -85,7 +85,7 @@ def test_a_choice_of_more_than_a_replay_has_is_refused_before_anything_is_read()
     }  # fmt: skip
 
 
-async def looks(client: httpx.AsyncClient) -> None:
+async def looks(client: httpx2.AsyncClient) -> None:
     connector = (await client.get(f"/connectors/{NAME}")).text
     assert f'href="{PAGE}"' in connector
     assert f"/topics/{TOPIC}/messages" in connector
@@ -95,7 +95,7 @@ async def looks(client: httpx.AsyncClient) -> None:
         assert text in page, text
 
 
-async def replays(client: httpx.AsyncClient, other: httpx.AsyncClient, servers: str) -> None:
+async def replays(client: httpx2.AsyncClient, other: httpx2.AsyncClient, servers: str) -> None:
     """One console gets the form twice at the same time, and a second console once."""
     before = await records(servers, TOPIC, len(BROKEN) + 1)
     preview = await client.post(f"{PAGE}/plan", data={"which": "all", "times": "1"})
@@ -116,7 +116,7 @@ async def replays(client: httpx.AsyncClient, other: httpx.AsyncClient, servers: 
     assert (again.status_code, "replayed" in again.text) == (400, True)
 
 
-async def replays_one_elsewhere(client: httpx.AsyncClient, servers: str) -> None:
+async def replays_one_elsewhere(client: httpx2.AsyncClient, servers: str) -> None:
     picked = {"which": "chosen", "to": "repaired", "pick:0:0": "1"}
     preview = await client.post(f"{PAGE}/plan", data=picked)
     assert Cells(preview.text).row("repaired") == ["repaired", "1"]
@@ -134,7 +134,7 @@ async def replays_one_elsewhere(client: httpx.AsyncClient, servers: str) -> None
     assert (none.status_code, "tick its box" in none.text) == (400, True)
 
 
-async def is_not_shown_what_is_masked(client: httpx.AsyncClient, servers: str) -> None:
+async def is_not_shown_what_is_masked(client: httpx2.AsyncClient, servers: str) -> None:
     """An operator copies no record to a topic where less of it is masked."""
     picked = {"which": "chosen", "pick:0:0": "1"}
     for to, status in (("", 200), (TOPIC, 200), ("repaired", 403)):

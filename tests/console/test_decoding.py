@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client import Producer
 from moldau.client.serdes.registry.client import SchemaRegistry
-from moldau.client.serdes.registry.schemas import Schema
-from moldau.client.serdes.wire import frame
-from moldau.console.access import Access
-from moldau.console.policy_file import read_policy
-from moldau.console.roles import Role
+from moldau.console.access.policy_file import read_policy
+from moldau.console.access.roles import Role
+from moldau.console.access.visitor import Access
 from moldau.console.server import served
 from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
+from moldau.values.wire import frame
+from tests.console.schemas import BIG, SCHEMAS
 from tests.registry.served import process
 
 pytestmark = pytest.mark.real
-
-BIG = 9007199254740993
-SCHEMAS = {
-    "avro": Schema(
-        json.dumps(
-            {
-                "type": "record",
-                "name": "User",
-                "fields": [{"name": "name", "type": "string"}, {"name": "n", "type": "long"}],
-            }
-        )
-    ),
-    "json-schema": Schema('{"type": "object"}', "JSON"),
-    "protobuf": Schema(
-        'syntax = "proto3"; message User { string name = 1; int64 n = 2; }', "PROTOBUF"
-    ),
-}
 
 
 async def _produced(servers: str, url: str) -> None:
@@ -75,7 +57,7 @@ async def _page(servers: str, url: str, path: str, access: Access | None = None)
     async with (
         RealRuntime("console") as runtime,
         served(runtime, settings, ("127.0.0.1", 0), None, access) as address,
-        httpx.AsyncClient(base_url=address, timeout=120) as client,
+        httpx2.AsyncClient(base_url=address, timeout=120) as client,
     ):
         page = await client.get(path)
         assert page.status_code == 200, page.text

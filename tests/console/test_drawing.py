@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.console.drawing import CHARACTERS, HEIGHT, WIDTH, Box, drawn
-from moldau.console.rates import EVERY_S, GAP_S, Rates
-from moldau.console.streams_api import Input, Program, Step, StoreSize, Task, Topology
-from moldau.console.topology import AppView, Growth, counts, topics_of
+from moldau.console.apis.streams import Input, Program, Step, StoreSize, Task, Topology
+from moldau.console.pages.drawing import CHARACTERS, HEIGHT, WIDTH, Box, drawn
+from moldau.console.pages.streams import EVERY_S, GAP_S, Rates
+from moldau.console.pages.topology import AppView, Growth, counts, topics_of
 from moldau.diagrams import Arrow
 
 

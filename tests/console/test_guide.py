@@ -8,12 +8,12 @@ import re
 import shlex
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.cli.command import Exit
-from moldau.console.policy_file import read_policy
-from moldau.console.roles import Login
+from moldau.console.access.policy_file import read_policy
+from moldau.console.access.roles import Login
 from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.serving import serving
@@ -68,7 +68,7 @@ def test_passwords_and_roles_of_the_guide_protect_the_console_and_write_its_audi
     more = ("--listen", "127.0.0.1:0", "--audit", str(audit))
     with (
         serving(*given, *more, told="moldau console is up at") as (_, address),
-        httpx.Client(base_url=address, trust_env=False, timeout=120) as client,
+        httpx2.Client(base_url=address, trust_env=False, timeout=120) as client,
     ):
         assert client.get("/topics").status_code == 401
         made = client.post("/topics", data={"name": "audited"}, auth=("ann", "rabbit"))
@@ -100,7 +100,7 @@ def test_the_guides_provider_logs_a_person_in(
             servers = moldau_broker.bootstrap_servers
             given = started_in(tmp_path, words("--oidc-issuer"), servers, at.issuer)
             with serving(*given, "--listen", "127.0.0.1:0", told="is up at") as (_, address):
-                async with httpx.AsyncClient(
+                async with httpx2.AsyncClient(
                     base_url=address, trust_env=False, timeout=120
                 ) as client:
                     assert (await log_in(client, "bob")).headers["location"] == "/topics"

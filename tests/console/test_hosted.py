@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.broker.settings import console as rows
@@ -18,8 +18,8 @@ from moldau.config import rows_in
 from moldau.console.hosted import SHOWN, prepare
 from moldau.console.options import ADMIN, NAMES, SETTING_PREFIX, setting_name
 from moldau.errors import ConfigError
-from moldau.link import service_thread
-from moldau.link.hosted_services import HostBroker
+from moldau.link.http import hosted as hosting
+from moldau.link.http.hosted import HostBroker
 from moldau.logging import Loggers
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
@@ -64,11 +64,20 @@ LOG = Loggers(RealRuntime("test").clock, lambda line: None).get("console")
             {"oidc.user.claim": "email"},
             "moldau.console.oidc.user.claim needs moldau.console.oidc.i",
         ),
-        ({"oidc.issuer": ISSUER}, "moldau.console.oidc.issuer needs moldau.console.oidc.client.id"),
+        (
+            {"oidc.issuer": ISSUER},
+            "moldau.console.oidc.issuer needs moldau.console.oidc.client.id",
+        ),
         ({**OIDC, "admin": "true"}, "moldau.console.admin has no effect"),
         ({**OIDC, "oidc.issuer": "https://ann:secret@idp"}, "user and a password in it"),
-        ({**OIDC, "oidc.client.secret.file": "none"}, "moldau.console.oidc.client.secret.file"),
-        ({"roles": "roles.yaml"}, "add moldau.console.oidc.issuer, or moldau.console.http.config"),
+        (
+            {**OIDC, "oidc.client.secret.file": "none"},
+            "moldau.console.oidc.client.secret.file",
+        ),
+        (
+            {"roles": "roles.yaml"},
+            "add moldau.console.oidc.issuer, or moldau.console.http.config",
+        ),
         ({"roles": "masks.yaml", "admin": "true"}, "with moldau.console.admin every visitor"),
         ({"roles": ""}, "moldau.console.roles"),
         (
@@ -112,14 +121,14 @@ def test_where_brokers_log_in_visitors_do(tmp_path: Path) -> None:
                 async with open_to_all(host):
                     raise AssertionError("it serves")
             serve = prepare(runtime, {"listener": "127.0.0.1:0", **protected}, LOG)
-            async with serve(host) as up, httpx.AsyncClient(base_url=up.address) as client:
+            async with serve(host) as up, httpx2.AsyncClient(base_url=up.address) as client:
                 assert (await client.get("/topics")).status_code == 401
                 assert (await client.get("/healthz")).status_code == 200
                 page = await client.get("/", headers={"Host": "evil.example"}, auth=ANN)
                 assert "is not reached by the name evil.example" in page.text
                 evil = {"Origin": "http://evil.example"}
                 stolen = await client.post("/topics", headers=evil, auth=ANN)
-                assert "the form came from another site" in stolen.text
+                assert "the request came from another site" in stolen.text
 
     asyncio.run(run())
 
@@ -146,7 +155,7 @@ def test_a_visitor_has_its_role_and_not_the_rights_of_the_broker(tmp_path: Path)
     """The broker is a super user, and every other user is denied everything."""
     lines: list[str] = []
 
-    async def change(client: httpx.AsyncClient, path: str, name: str) -> int:
+    async def change(client: httpx2.AsyncClient, path: str, name: str) -> int:
         own = {"origin": str(client.base_url).rstrip("/")}
         return (await client.post(path, data={"name": name}, headers=own)).status_code
 
@@ -162,7 +171,7 @@ def test_a_visitor_has_its_role_and_not_the_rights_of_the_broker(tmp_path: Path)
             host = HostBroker({"bootstrap.servers": broker.bootstrap_servers}, {}, 1)
             async with (
                 serve(host) as up,
-                httpx.AsyncClient(base_url=up.address, trust_env=False, timeout=60) as client,
+                httpx2.AsyncClient(base_url=up.address, trust_env=False, timeout=60) as client,
             ):
                 await log_in(client, "bob")
                 assert "orders" in (await client.get("/topics")).text
@@ -205,7 +214,7 @@ def test_a_loop_whose_thread_does_not_start_is_closed(monkeypatch: pytest.Monkey
             super().close()
             closed.append(self)
 
-    monkeypatch.setattr(service_thread, "ThreadedRuntime", WithoutThread)
+    monkeypatch.setattr(hosting, "ThreadedRuntime", WithoutThread)
 
     async def run() -> None:
         async with RealRuntime("test") as runtime:
@@ -226,23 +235,23 @@ def test_a_broker_serves_its_console_read_only_with_the_schemas_of_its_registry(
     options = ("--console", at, "--metrics", metrics, "--registry", registry)
     with (
         broker_process(tmp_path, *options) as broker,
-        httpx.Client(base_url=f"http://{at}", trust_env=False, timeout=60) as client,
+        httpx2.Client(base_url=f"http://{at}", trust_env=False, timeout=60) as client,
     ):
         created = ("topic", "create", "orders", "-b", f"{broker.host}:{broker.port}")
         assert finished(*created, home=tmp_path)[0] == 0
 
         def is_up() -> bool:
-            ready = httpx.get(f"http://{metrics}/readyz", trust_env=False)
+            ready = httpx2.get(f"http://{metrics}/readyz", trust_env=False)
             return f"console: http://{at}" in ready.text
 
         eventually(is_up)
-        page = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
+        page = httpx2.get(f"http://{metrics}/metrics", trust_env=False).text
         assert 'moldau_broker_service_up{service="console"} 1' in page.splitlines()
         eventually(lambda: "orders" in client.get("/topics").text)
         refused = client.post("/topics", data={"name": "more"})
         assert (refused.status_code, "read-only" in refused.text) == (403, True)
         schema = {"schema": '"string"'}
-        answer = httpx.post(
+        answer = httpx2.post(
             f"http://{registry}/subjects/orders-value/versions", json=schema, trust_env=False
         )
         assert answer.status_code == 200, answer.text

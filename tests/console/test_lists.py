@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.client.group.descriptions import ListedGroup
 from moldau.console.history import EVERY_MS, POINTS, LagHistory, Point, chart
-from moldau.console.picture import Listed, TopicRow, kinds
+from moldau.console.picture import ClusterLists, TopicRow, kinds
 
 
 def row(name: str, *leaders: int, lagging: int = 0) -> TopicRow:
@@ -12,13 +12,13 @@ def row(name: str, *leaders: int, lagging: int = 0) -> TopicRow:
 
 
 def test_counts_of_all_topics() -> None:
-    counts = Listed([row("a", 1, 2, lagging=1), row("b", 1, -1)]).counts()
+    counts = ClusterLists([row("a", 1, 2, lagging=1), row("b", 1, -1)]).counts()
     assert (counts.topics, counts.partitions, counts.leaderless, counts.lagging) == (2, 4, 1, 1)
     assert counts.led == {1: 2, 2: 1}
 
 
 def test_a_changed_topic_keeps_the_order_and_the_counts() -> None:
-    listed = Listed([row("a", 1), row("c", 1)], is_complete=True)
+    listed = ClusterLists([row("a", 1), row("c", 1)], is_complete=True)
     assert listed.counts().partitions == 2
     listed.put(row("b", 1, 1))
     listed.put(row("c", 2, 2, 2))
@@ -30,7 +30,7 @@ def test_a_changed_topic_keeps_the_order_and_the_counts() -> None:
 
 def test_while_topics_are_read_some_are_dropped_and_none_is_put() -> None:
     groups = [ListedGroup(name, "consumer", "Empty", "classic") for name in "ab"]
-    listed = Listed([row("a", 1), row("b", 1)], groups, lags={"a": 1})
+    listed = ClusterLists([row("a", 1), row("b", 1)], groups, lags={"a": 1})
     listed.put(row("c", 1))
     listed.drop("b")
     listed.drop_group("a")

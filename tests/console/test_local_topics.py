@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.broker.api import topic_view
@@ -90,6 +90,6 @@ async def page(broker: EmbeddedBroker) -> str:
         connection = connection_of(runtime, settings, broker.topics)
         async with (
             serving(runtime, connection, ("127.0.0.1", 0)) as address,
-            httpx.AsyncClient(base_url=address, timeout=60, trust_env=False) as client,
+            httpx2.AsyncClient(base_url=address, timeout=60, trust_env=False) as client,
         ):
             return (await client.get("/topics")).text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.console.masks import BadPath, Mask, MaskRule, path_of
+from moldau.console.access.masks import BadPath, Mask, MaskRule, path_of
 from tests.console.shown import EXACT
 
 CARD = "4111111111111111"

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from moldau.console.beside import Beside, named
-from moldau.console.pipeline_api import Part, Pipeline, PipelineTopic
-from moldau.console.pipelines import picture_of
+from moldau.console.apis.pipelines import Part, Pipeline, PipelineTopic
+from moldau.console.apis.services import LinkedServices, named
+from moldau.console.pages.pipelines import picture_of
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealRuntime
 from tests.console.pipeline_stub import ERROR, status
@@ -47,8 +47,9 @@ def test_a_place_without_a_name_or_an_address_is_refused(word: str) -> None:
 def test_pipelines_are_looked_at() -> None:
     async def run() -> None:
         async with RealRuntime("pipeline") as runtime, status(runtime) as url:
-            beside = Beside.of("", f"words={url} gone=http://127.0.0.1:1 other={url}/none")
-            async with browser("127.0.0.1:1", beside=beside) as client:
+            named_urls = f"words={url} gone=http://127.0.0.1:1 other={url}/none"
+            services = LinkedServices.of(runtime, "", named_urls)
+            async with browser("127.0.0.1:1", services=services) as client:
                 listed = await client.get("/pipelines")
                 assert Cells(listed.text).row("words")[1:5] == [
                     "words", "5", "3,012", "write-counts: failed",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client.sync import Admin, NewTopic
@@ -50,7 +50,7 @@ def test_pages_need_a_login_over_tls(
     with console(servers, protection(tmp_path)) as url:
         assert url.startswith("https://")
         context = ssl.create_default_context(cafile=f"{tmp_path}/ca.pem")
-        with httpx.Client(
+        with httpx2.Client(
             base_url=url, verify=context, trust_env=False, timeout=120, follow_redirects=True
         ) as client:
             for path in ("/", "/topics", "/nowhere"):
@@ -66,8 +66,8 @@ def test_pages_need_a_login_over_tls(
             shown = client.get(path, auth=("ann", "secret"))
             assert (shown.status_code, moldau_topic in shown.text) == (200, True)
             assert client.get("/topics", auth=("ann", "secret")).status_code == 200
-        with pytest.raises(httpx.HTTPError):
-            httpx.get(url.replace("https://", "http://"), trust_env=False, timeout=120)
+        with pytest.raises(httpx2.HTTPError):
+            httpx2.get(url.replace("https://", "http://"), trust_env=False, timeout=120)
 
 
 def test_an_unusable_file_is_an_error_at_start(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.real
 
 ASKED = "/rights?type=TOPIC&user="
 ANSWERS = {
-    f"{ASKED}alice&operation=DESCRIBE&name=orders": "<b>Allowed</b>: this rule decides: allow",
-    f"{ASKED}alice&operation=READ&name=orders-old": "<b>Denied</b>: this rule decides: deny",
-    f"{ASKED}bob&operation=READ&name=orders": "the resource has rules (1), and none allows it",
+    f"{ASKED}alice&operation=DESCRIBE&name=orders": "<b>Allowed</b>: by the rule: ALLOW",
+    f"{ASKED}alice&operation=READ&name=orders-old": "<b>Denied</b>: by the rule: DENY",
+    f"{ASKED}bob&operation=READ&name=orders": "it has rules (1), and none allows it",
     f"{ASKED}bob&operation=WRITE&name=other": "no rule is about it",
     "/rights?type=CLUSTER&user=bob&operation=ALTER": "no rule is about it",
     f"{ASKED}bob&operation=READ": "give both a user and the name",

@@ -7,16 +7,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client import Admin
 from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
 from moldau.client.admin.security import Acl, PartlyChanged, SecurityAdmin
-from moldau.console.access import Access
-from moldau.console.rendering import BadForm
-from moldau.console.rights_changes import QuotaChange, RuleChange, UserChange
-from moldau.console.roles import Policy, Role
+from moldau.console.access.roles import Policy, Role
+from moldau.console.access.visitor import Access
+from moldau.console.pages.rendering import BadForm
+from moldau.console.pages.rights import QuotaChange, RuleChange, UserChange
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclResource
@@ -97,7 +97,7 @@ def test_a_change_of_one_mechanism_alone_is_told(monkeypatch: pytest.MonkeyPatch
         asyncio.run(both.make(admin, given))
 
 
-async def adds_and_removes_a_rule(client: httpx.AsyncClient, security: SecurityAdmin) -> None:
+async def adds_and_removes_a_rule(client: httpx2.AsyncClient, security: SecurityAdmin) -> None:
     preview = await client.post("/rights/rule/plan", data=RULE)
     assert "+ ALLOW User:bob WRITE topic:orders" in preview.text
     assert len(await security.describe_acls()) == len(RULES), "a preview changes nothing"
@@ -130,7 +130,7 @@ async def adds_and_removes_a_rule(client: httpx.AsyncClient, security: SecurityA
     assert (late.status_code, "removed meanwhile" in late.text) == (400, True)
 
 
-async def adds_and_removes_a_user(client: httpx.AsyncClient, security: SecurityAdmin) -> None:
+async def adds_and_removes_a_user(client: httpx2.AsyncClient, security: SecurityAdmin) -> None:
     preview = await client.post("/rights/user/plan", data={"user": "carol", "does": "set"})
     assert "Add the user carol" in preview.text
     given = {"password": "rabbit", "password.again": "rabbi"}
@@ -149,7 +149,7 @@ async def adds_and_removes_a_user(client: httpx.AsyncClient, security: SecurityA
     assert [each.name for each in await security.describe_users()] == ["alice"]
 
 
-async def sets_and_removes_a_quota(client: httpx.AsyncClient, quotas: QuotaAdmin) -> None:
+async def sets_and_removes_a_quota(client: httpx2.AsyncClient, quotas: QuotaAdmin) -> None:
     bob = QuotaEntity(user="bob")
     await confirm(client, await client.post("/rights/quota/plan", data=QUOTA))
     assert (await quotas.describe())[bob] == {"producer_byte_rate": 1_000_000.0}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.console.policy_file import BadPolicy, read_policy
-from moldau.console.roles import BY_CLAIM, Login, Policy, Role
+from moldau.console.access.policy_file import BadPolicy, read_policy
+from moldau.console.access.roles import BY_CLAIM, Login, Policy, Role
 
 FILE = """
 roles:

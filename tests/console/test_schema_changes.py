@@ -6,16 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
+import httpx2
 import pytest
 
-from moldau.console.access import Access
-from moldau.console.roles import Policy, Role
+from moldau.client.serdes.registry.schemas import RegisteredSchema
+from moldau.console.access.roles import Policy, Role
+from moldau.console.access.visitor import Access
+from moldau.console.pages.schemas import Line, difference
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
+from moldau.values.schema import Schema
+from tests.cli.shell import Shell
 from tests.console.forms import confirm
 from tests.console.shown import browser
 from tests.registry.served import USER, USER_2, USER_BAD, Answers, instance
+
+STRICTER = USER.replace('"name":"name"', '"name":"email"')
+"""It has a field that version 2 has not, and no default for it."""
 
 SUBJECT = "users/eu-value"
 QUOTED = "users%2Feu-value"
@@ -26,7 +33,7 @@ NEW = {"subject": SUBJECT, "type": "AVRO", "schema": USER}
 
 
 @asynccontextmanager
-async def shown(role: Role) -> AsyncIterator[tuple[httpx.AsyncClient, Answers]]:
+async def shown(role: Role) -> AsyncIterator[tuple[httpx2.AsyncClient, Answers]]:
     """Pages with a registry, for visitors of this role."""
     async with (
         EmbeddedBroker() as broker,
@@ -39,7 +46,7 @@ async def shown(role: Role) -> AsyncIterator[tuple[httpx.AsyncClient, Answers]]:
             yield client, answers
 
 
-async def registers(client: httpx.AsyncClient, answers: Answers) -> None:
+async def registers(client: httpx2.AsyncClient, answers: Answers) -> None:
     """First in a subject that is new, then the next version on the subject's own page."""
     broken = await client.post("/new-schema/plan", data={**NEW, "schema": "{nonsense"})
     assert (broken.status_code, 'role="alert"' in broken.text) == (200, True)
@@ -62,7 +69,7 @@ async def registers(client: httpx.AsyncClient, answers: Answers) -> None:
     assert await answers.get("/subjects/users%2Feu-value/versions") == [1, 2]
 
 
-async def sets_levels(client: httpx.AsyncClient, answers: Answers) -> None:
+async def sets_levels(client: httpx2.AsyncClient, answers: Answers) -> None:
     path, of_subject = "/schema-level/plan", "/config/users%2Feu-value"
     plan = await client.post(path, data={"subject": SUBJECT, "level": "FULL"})
     assert "have to read each other" in plan.text
@@ -80,13 +87,13 @@ async def sets_levels(client: httpx.AsyncClient, answers: Answers) -> None:
     assert (wrong.status_code, "level: NONE" in wrong.text) == (400, True)
 
 
-async def sets_the_level_of_all(client: httpx.AsyncClient, answers: Answers) -> None:
+async def sets_the_level_of_all(client: httpx2.AsyncClient, answers: Answers) -> None:
     plan = await client.post("/schema-level/plan", data={"subject": "", "level": "NONE"})
     await confirm(client, plan)
     assert (await answers.get("/config"))["compatibilityLevel"] == "NONE"
 
 
-async def deletes(client: httpx.AsyncClient, answers: Answers) -> None:
+async def deletes(client: httpx2.AsyncClient, answers: Answers) -> None:
     one = await client.post(f"{PAGE}/deletion", data={"version": "1"})
     assert f"- {SUBJECT}, version 1, id 1" in one.text
     untyped = await confirm(client, one, typed="users")
@@ -102,7 +109,7 @@ async def deletes(client: httpx.AsyncClient, answers: Answers) -> None:
 
 
 async def tells_all_that_goes_and_what_keeps_it(
-    client: httpx.AsyncClient, answers: Answers
+    client: httpx2.AsyncClient, answers: Answers
 ) -> None:
     for schema in (USER, USER_2):
         await answers.register(QUOTED, schema)
@@ -129,7 +136,7 @@ async def tells_all_that_goes_and_what_keeps_it(
     assert await answers.get(f"{API}/versions") == [2, 3]
 
 
-async def shows_a_number_with_its_new_schema(client: httpx.AsyncClient, answers: Answers) -> None:
+async def shows_a_number_with_its_new_schema(client: httpx2.AsyncClient, answers: Answers) -> None:
     """A subject was removed for good, and registered again."""
     await answers.ask("DELETE", API)
     await answers.ask("DELETE", f"{API}?permanent=true")
@@ -203,3 +210,60 @@ def test_a_viewer_changes_nothing() -> None:
             assert await answers.get("/subjects/users%2Feu-value/versions") == [1]
 
     asyncio.run(run())
+
+
+def registered(text: str, version: int) -> RegisteredSchema:
+    return RegisteredSchema("s", version, version, Schema(text))
+
+
+def test_a_comparison_is_of_the_indented_texts() -> None:
+    old, new = registered('{"a": 1, "b": 2}', 1), registered('{"a":1,"b":20000000000000000000}', 2)
+    lines = difference(old, new)
+    assert Line("gone", '-  "b": 2') in lines
+    assert Line("new", '+  "b": 20000000000000000000') in lines
+    assert difference(old, registered('{"a":1,\n"b":2}', 2)) == []
+
+
+@pytest.mark.real
+def test_subjects_versions_what_changed_and_what_may_follow() -> None:
+    async def run() -> None:
+        async with (
+            EmbeddedBroker() as broker,
+            RealRuntime("registry") as runtime,
+            instance(runtime, broker) as (answers, _),
+        ):
+            servers, url = broker.bootstrap_servers, str(answers.http.base_url)
+            await answers.register("users%2Feu-value", USER)
+            await answers.register("users%2Feu-value", USER_2)
+            async with browser(servers, Access(), registry=url) as client:
+                listed = (await client.get("/schemas")).text
+                assert "users/eu-value" in listed
+                assert "BACKWARD</b> compatibility" in listed
+                assert "No subject has this" in (await client.get("/schemas?q=none")).text
+                page = (await client.get("/schemas/users/eu-value")).text
+                assert "Changed from version 1 to 2" in page
+                assert '<span class="new">+' in page
+                first = await client.get("/schemas/users/eu-value?version=1")
+                assert "Changed from" not in first.text
+                path = "/schemas/users/eu-value/check"
+                good = await client.post(path, data={"schema": USER_2})
+                assert "It may follow" in good.text
+                bad = await client.post(path, data={"schema": STRICTER})
+                assert (bad.status_code, "It may not follow" in bad.text) == (200, True)
+                assert await answers.get("/subjects/users%2Feu-value/versions") == [1, 2]
+                for path, status, text in (
+                    ("/schemas/none", 404, "It is not there"),
+                    ("/schemas/users/eu-value?version=7", 400, "the subject has 1, 2"),
+                ):
+                    failed = await client.get(path)
+                    assert (failed.status_code, text in failed.text) == (status, True), path
+            async with browser(servers) as client:
+                assert "--registry URL" in (await client.get("/schemas")).text
+
+    asyncio.run(run())
+
+
+def test_a_console_with_an_address_of_no_registry_does_not_start() -> None:
+    done = Shell("127.0.0.1:1")("console", "--registry", "foo")
+    assert done.code == 2, done
+    assert done.err.startswith("moldau: --registry: ")

@@ -7,11 +7,11 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.config.hiding import HIDDEN
-from moldau.console.secret_settings import plugins_of
+from moldau.console.pages.secret_settings import plugins_of
 from moldau.runtime.real import RealRuntime
 from tests.console.apache_stub import CONFIG, NAME, QUERY, SINK, ApacheStub, apache_stub
 from tests.console.forms import fields_of
@@ -36,7 +36,7 @@ def row(page: str, name: str) -> str:
     return str(found)
 
 
-def on_worker(check: Callable[[ApacheStub, httpx.AsyncClient], Awaitable[None]]) -> None:
+def on_worker(check: Callable[[ApacheStub, httpx2.AsyncClient], Awaitable[None]]) -> None:
     """Run a check with a worker as Apache Kafka's, and a browser of its console."""
 
     async def run() -> None:
@@ -50,14 +50,14 @@ def on_worker(check: Callable[[ApacheStub, httpx.AsyncClient], Awaitable[None]])
     asyncio.run(run())
 
 
-async def loaded(client: httpx.AsyncClient) -> Given:
+async def loaded(client: httpx2.AsyncClient) -> Given:
     """What a browser sends of the connector's form that was left as it is."""
     form = (await client.get(FORM)).text
     assert not SECRETS.search(form)
     return fields_of(form)
 
 
-async def sent(client: httpx.AsyncClient, does: str, given: Given, **more: str) -> httpx.Response:
+async def sent(client: httpx2.AsyncClient, does: str, given: Given, **more: str) -> httpx2.Response:
     """The answer to a form. `more` are settings: fields without their `s.`."""
     own = {f"s.{name}": text for name, text in more.items()}
     return await client.post(FORM, data={**given, **own, "does": does})
@@ -65,7 +65,7 @@ async def sent(client: httpx.AsyncClient, does: str, given: Given, **more: str) 
 
 @pytest.mark.real
 def test_a_secret_by_its_type_is_neither_shown_nor_lost() -> None:
-    async def check(stub: ApacheStub, client: httpx.AsyncClient) -> None:
+    async def check(stub: ApacheStub, client: httpx2.AsyncClient) -> None:
         page = (await client.get(f"/connectors/{NAME}")).text
         assert not SECRETS.search(page)
         assert (row(page, "pin"), row(page, "batch")) == (HIDDEN, "7")
@@ -85,7 +85,7 @@ def test_a_secret_by_its_type_is_neither_shown_nor_lost() -> None:
 
 @pytest.mark.real
 def test_a_secret_goes_to_another_server_only_after_it_was_written_again() -> None:
-    async def check(stub: ApacheStub, client: httpx.AsyncClient) -> None:
+    async def check(stub: ApacheStub, client: httpx2.AsyncClient) -> None:
         given = await loaded(client)
         given["more"] += "\r\nsink.url=http://elsewhere"
         stub.checks.clear()
@@ -114,7 +114,7 @@ def test_a_secret_goes_to_another_server_only_after_it_was_written_again() -> No
 
 @pytest.mark.real
 def test_a_form_of_settings_that_were_changed_meanwhile_changes_nothing_at_once() -> None:
-    async def check(stub: ApacheStub, client: httpx.AsyncClient) -> None:
+    async def check(stub: ApacheStub, client: httpx2.AsyncClient) -> None:
         given = await loaded(client)
         stub.settings["batch"] = "70"
         late = await sent(client, "save", given, query="select c")
@@ -135,7 +135,7 @@ def test_a_form_of_settings_that_were_changed_meanwhile_changes_nothing_at_once(
 def test_a_worker_that_cannot_say_which_are_secrets(status: int, batch: str, pin: str) -> None:
     """Without the question, names tell; if it fails, all settings that might be are hidden."""
 
-    async def check(stub: ApacheStub, client: httpx.AsyncClient) -> None:
+    async def check(stub: ApacheStub, client: httpx2.AsyncClient) -> None:
         stub.status = status
         page = (await client.get(f"/connectors/{NAME}")).text
         assert (row(page, "batch"), row(page, "pin")) == (batch, pin)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.console import sessions
-from moldau.console.roles import Login
-from moldau.console.sessions import IDLE_S, LOGIN_S, LONGEST_S, Seal, Sessions
+from moldau.console.access import sessions
+from moldau.console.access.roles import Login
+from moldau.console.access.sessions import IDLE_S, LOGIN_S, LONGEST_S, Seal, Sessions
 
 ANN = Login("ann")
 

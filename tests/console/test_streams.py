@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
-from moldau.console.access import Access
-from moldau.console.beside import Beside
-from moldau.console.policy_file import read_policy
-from moldau.console.roles import Role
+from moldau.console.access.policy_file import read_policy
+from moldau.console.access.roles import Role
+from moldau.console.access.visitor import Access
+from moldau.console.apis.services import LinkedServices
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.app import APP, AT_MS, KEYS, app
@@ -31,11 +31,11 @@ BAD = {
 }
 
 
-def keys(page: httpx.Response) -> list[str]:
+def keys(page: httpx2.Response) -> list[str]:
     return [row[0].strip() for row in Cells(page.text).rows if len(row) in (3, 5)]
 
 
-async def looks_at(client: httpx.AsyncClient) -> None:
+async def looks_at(client: httpx2.AsyncClient) -> None:
     listed = await client.get("/streams")
     assert Cells(listed.text).row("words")[1:3] == [APP, "4 running"]
     assert "no Streams app answers at http://127.0.0.1:1" in listed.text
@@ -56,7 +56,7 @@ async def looks_at(client: httpx.AsyncClient) -> None:
     assert "<html" not in live.text
 
 
-async def looks_into_stores(client: httpx.AsyncClient) -> None:
+async def looks_into_stores(client: httpx2.AsyncClient) -> None:
     first = await client.get(f"{STORES}/counts")
     assert keys(first) == [f"w{number:02}" for number in range(50)]
     assert BIG in first.text, "no digit is lost"
@@ -86,7 +86,7 @@ MASKED = Access(
 )
 
 
-async def looks_up_no_masked_key(client: httpx.AsyncClient) -> None:
+async def looks_up_no_masked_key(client: httpx2.AsyncClient) -> None:
     """The rows are there with masks; a key that a visitor guesses is not confirmed."""
     assert set(keys(await client.get(f"{STORES}/counts"))) == {"***"}
     for query in ("key=w07", "key=none", "first=w07", "last=w07", "first=w07&last=w08"):
@@ -100,18 +100,18 @@ def test_an_app_and_its_stores_are_looked_at(tmp_path: Path) -> None:
         async with EmbeddedBroker() as broker, RealRuntime("app") as runtime:
             servers = broker.bootstrap_servers
             async with app(runtime, servers, tmp_path) as url:
-                beside = Beside.of(f"words={url} gone=http://127.0.0.1:1", "")
-                async with browser(servers, beside=beside) as client:
+                services = LinkedServices.of(runtime, f"words={url} gone=http://127.0.0.1:1", "")
+                async with browser(servers, services=services) as client:
                     await looks_at(client)
                     await looks_into_stores(client)
                     for path, (status, text) in BAD.items():
                         page = await client.get(path)
                         assert (page.status_code, text in page.text) == (status, True), path
-                again = Beside.of(f"words={url}", "")
-                async with browser(servers, MASKED, beside=again) as client:
+                again = LinkedServices.of(runtime, f"words={url}", "")
+                async with browser(servers, MASKED, services=again) as client:
                     await looks_up_no_masked_key(client)
-                wrong = Beside.of(f"wrong={url}/stores", "")
-                async with browser(servers, beside=wrong) as client:
+                wrong = LinkedServices.of(runtime, f"wrong={url}/stores", "")
+                async with browser(servers, services=wrong) as client:
                     assert "there is no" in (await client.get("/streams/wrong")).text
             async with browser(servers) as client:
                 assert "--streams NAME=URL" in (await client.get("/streams")).text

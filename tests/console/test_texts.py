@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from importlib.resources import files
 
 import pytest
 
+from moldau.client.admin.configs import ConfigEntry, ConfigSource
 from moldau.client.admin.progress import PartitionProgress
-from moldau.client.base.arguments import OffsetAndMetadata
-from moldau.console.offsets import Ends, movable, planned
-from moldau.console.paging import paged
-from moldau.console.rendering import BadForm
-from moldau.console.texts import SHOWN_BYTES, indented, moment, number, size, text_of
-from moldau.link.metadata import TopicPartition
+from moldau.console.pages.cluster import SettingRow, meaning_of
+from moldau.console.pages.groups import destination_of, movable
+from moldau.console.pages.messages import SHOWN, FoundMessages, Message, readable
+from moldau.console.pages.paging import paged
+from moldau.console.pages.rendering import BadForm
+from moldau.console.pages.texts import SHOWN_BYTES, indented, moment, number, size, text_of
+from moldau.ids import ZERO_UUID
+from moldau.link.metadata import Partition, Topic, TopicPartition
+from moldau.operations.offsets import OffsetChange, PartitionOffsets
 
 ASSETS_BYTES_MAX = 300_000
 
@@ -98,9 +103,9 @@ def test_a_page_is_the_nearest_one_that_there_is(
 def test_a_plan_says_what_the_group_reads_again_or_never(
     way: str, amount: str, after: int, effect: str
 ) -> None:
-    where = TopicPartition("t", 0)
-    row = PartitionProgress(where, OffsetAndMetadata(50), 100, None)
-    (move,) = planned([row], way, amount, Ends({where: 10}, {where: 100}, {where: 60}))
+    rule = destination_of(way, amount, now_ms=10**12).rule
+    after_rule, _ = rule(PartitionOffsets(50, 10, 100, at_time=60))
+    move = OffsetChange("g", TopicPartition("t", 0), 50, after_rule, 100)
 
     assert (move.after, move.effect) == (after, effect)
 
@@ -108,7 +113,7 @@ def test_a_plan_says_what_the_group_reads_again_or_never(
 def test_a_partition_without_a_known_end_keeps_no_other_from_its_plan() -> None:
     led, gone = (PartitionProgress(TopicPartition(name, 0), None, end, None)
                  for name, end in (("led", 9), ("gone", None)))  # fmt: skip
-    assert movable([led, gone], "") == movable([led, gone], "led") == [led]
+    assert movable([led, gone], "") == movable([led, gone], "led") == [led.where]
     for rows, topic in (([gone], ""), ([led, gone], "gone"), ([], "")):
         with pytest.raises(BadForm, match="no partition has a known end"):
             movable(rows, topic)
@@ -117,7 +122,7 @@ def test_a_partition_without_a_known_end_keeps_no_other_from_its_plan() -> None:
 def test_a_plan_needs_a_way_and_a_number() -> None:
     for way, amount in (("up", ""), ("back", "x"), ("offset", "-1")):
         with pytest.raises(BadForm):
-            planned([], way, amount, Ends({}, {}, {}))
+            destination_of(way, amount, now_ms=0)
 
 
 def test_the_assets_are_small_and_name_their_licence() -> None:
@@ -126,3 +131,52 @@ def test_the_assets_are_small_and_name_their_licence() -> None:
 
     assert sum(map(len, assets.values())) < ASSETS_BYTES_MAX
     assert b"Zero-Clause BSD" in assets["htmx.LICENSE.txt"]
+
+
+def entry(name: str, value: str | None, source: ConfigSource = ConfigSource.DEFAULT) -> ConfigEntry:
+    return ConfigEntry(name, value, source, False, False, (), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meaning"),
+    [
+        ("retention.ms", "604800000", "7 d 0 h"),
+        ("retention.ms", "-1", "no limit"),
+        ("segment.bytes", "1073741824", "1.0 GB"),
+        ("flush.ms", str(2**63 - 1), "no limit"),
+        ("local.retention.ms", "-2", ""),
+        ("min.insync.replicas", "2", ""),
+        ("retention.ms", "", ""),
+    ],
+)
+def test_times_and_sizes_have_a_unit(name: str, value: str, meaning: str) -> None:
+    assert meaning_of(name, value) == meaning
+
+
+def test_a_setting_of_few_values_has_choices_and_keeps_its_own() -> None:
+    assert SettingRow.of(entry("preallocate", "false")).choices == ("true", "false")
+    assert "zstd" in SettingRow.of(entry("compression.type", "producer")).choices
+    odd = SettingRow.of(entry("cleanup.policy", "delete,compact", ConfigSource.TOPIC))
+    assert odd.choices[0] == "delete,compact"
+    assert odd.is_own
+    assert SettingRow.of(entry("retention.bytes", None)).choices == ()
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_only_what_is_shown_is_kept_while_matches_come(*, is_newest: bool) -> None:
+    given = [Message(0, at, at // 2, "", "", (), (None, b"x" * 9)) for at in range(2_000)]
+    expected = given[: -SHOWN - 1 : -1] if is_newest else given[:SHOWN]
+    random.Random(7).shuffle(given)
+    found = FoundMessages()
+    for begin in range(0, len(given), 500):
+        found.messages += given[begin : begin + 500]
+        found.keep(is_newest=is_newest)
+        assert len(found.messages) == SHOWN
+    assert found.messages == expected
+
+
+def test_a_partition_without_a_leader_keeps_no_other_from_being_read() -> None:
+    partitions = tuple(Partition(each, leader, 0, (1,), (1,)) for each, leader in ((0, 1), (1, -1)))
+    topic = Topic("orders", ZERO_UUID, partitions)
+    assert readable(topic, "") == ([0], [1])
+    assert readable(topic, "1") == ([0, 1], [])

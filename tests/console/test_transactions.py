@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from moldau.console import transactions
-from moldau.console.access import Access
+from moldau.console.access.visitor import Access
+from moldau.console.pages import transactions
 from moldau.testing import EmbeddedBroker
 from tests.console.open_ends import SLOW, UNVERIFIED, leave_open
 from tests.console.shown import browser

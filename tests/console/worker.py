@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from moldau.connect.server import ConnectWorker, WorkerLocation
 from moldau.logging import Loggers
@@ -26,6 +26,7 @@ async def worker(runtime: Runtime, broker: EmbeddedBroker, folder: Path) -> Asyn
         "bootstrap.servers": broker.bootstrap_servers,
         "task.isolation": "thread",
         "offset.flush.interval.ms": "1000",
+        "connect.file.directories": str(folder.parent),  # of all tests
     }
     location = WorkerLocation(("127.0.0.1", 0))
     running = ConnectWorker(runtime, settings, location, Loggers(runtime.clock, lambda line: None))
@@ -38,7 +39,7 @@ async def worker(runtime: Runtime, broker: EmbeddedBroker, folder: Path) -> Asyn
             "file": str(folder / "lines.txt"),
             "topic": "lines",
         }
-        async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+        async with httpx2.AsyncClient(base_url=url, timeout=120) as client:
             made = await client.put(f"/connectors/{QUOTED}/config", json=config)
             assert made.status_code == 201, made.text
         yield url

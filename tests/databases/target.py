@@ -21,9 +21,10 @@ class TestDatabase:
         self.kind = kind
         self.url = url
         address = parse_address(url)
-        self._engine = sa.create_engine(
-            address.url, connect_args=dict(address.arguments), poolclass=NullPool
-        )
+        arguments = dict(address.arguments)
+        if kind == "duckdb":  # a process opens a file with one configuration
+            arguments["config"] = {"enable_external_access": "false"}
+        self._engine = sa.create_engine(address.url, connect_args=arguments, poolclass=NullPool)
 
     def run(self, *statements: str) -> None:
         """Run statements in one transaction."""
@@ -49,6 +50,10 @@ class TestDatabase:
         with self._engine.begin() as connection:
             connection.exec_driver_sql(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
             yield
+
+    def session(self) -> sa.Connection:
+        """Open a connection, for transactions that stay open. The test closes it."""
+        return self._engine.connect()
 
     def close(self) -> None:
         self._engine.dispose()

@@ -90,10 +90,6 @@ def _rows(
         yield OnPurpose(what, why, area, cases, (path,), kafka, ours)
 
 
-_ERRORS_SINCE: Final = 7
-"""Fetch says what is wrong with all of it."""
-
-
 @cache
 def _refusals(scenario: str) -> frozenset[tuple[str, int, str]]:
     """Where a Kafka that refuses could say why: each case, its version, and the message's place."""
@@ -124,10 +120,6 @@ def _words_of_a_refusal(difference: Difference) -> bool:
     """A message beside no error is a fault, whatever Kafka has there."""
     case = (difference.label, difference.version, difference.where)
     return difference.ours == WORDS and case in _refusals(difference.scenario)
-
-
-def _closed_before_7(difference: Difference) -> bool:
-    return difference.ours == CLOSED and difference.version < _ERRORS_SINCE
 
 
 def _null_alone_is_refused(difference: Difference) -> bool:
@@ -356,13 +348,13 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     ),
     *_rows(
         "An unknown isolation level is INVALID_REQUEST, for the whole request.",
-        "Kafka answers UNKNOWN_SERVER_ERROR. Fetch before version 7 has no place for it, so the "
-        "connection is closed.",
+        "Kafka answers UNKNOWN_SERVER_ERROR. Fetch before version 7 has no place for it but its "
+        "partitions.",
         _READING,
         ("fetch/isolation 2", "fetch/isolation 7", "fetch/isolation -1"),
         ("error_code", -1, 42),
         ("responses", ANY, ABSENT),
-        (OUTCOME, ANY, _closed_before_7),
+        ("*.partitions[partition_index=1].error_code", -1, 42),
     ),
     OnPurpose(
         "An unknown isolation level is INVALID_REQUEST in ListOffsets too.",

@@ -29,6 +29,24 @@ def _is_own_setting(difference: Difference) -> bool:
 
 SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
+        "CurrentLeader in a row of ShareFetch or ShareAcknowledge is -1 where the row names no "
+        "leader.",
+        "Kafka's is 0, which is the id of a broker too: a client goes on asking it.",
+        _GROUPS,
+        cases=("share_groups/*",),
+        paths=(
+            "responses.partitions.current_leader.leader_id",
+            "responses.partitions.current_leader.leader_epoch",
+        ),
+        kafka=0,
+        ours=-1,
+    ),
+    OnPurpose(
+        "One ShareFetch answers all partitions that have records, within its limits.",
+        "Kafka answers one partition at a time.",
+        _GROUPS,
+    ),
+    OnPurpose(
         "ShareFetch of a topic that does not exist: UNKNOWN_TOPIC_ID for its partitions.",
         "Kafka fails inside, and the member gets nothing of its other topics either.",
         _GROUPS,

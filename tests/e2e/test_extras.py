@@ -173,14 +173,6 @@ def _avro(installed: Installed) -> None:
     assert "Order(id=1, customer='ann')" in told
 
 
-def _schema_registry(installed: Installed) -> None:
-    with served_registry() as registry:
-        told = installed.run_guide(
-            "serdes.md", "registry.register(", **{"http://localhost:8081": registry.url}
-        )
-    assert "True" in told
-
-
 _REGISTERED: Final = """
 import asyncio
 from dataclasses import dataclass
@@ -455,8 +447,8 @@ def _registry(installed: Installed) -> None:
     """The command has all it needs, and Avro and JSON schemas are understood."""
     program = (
         "from moldau.registry.command import check_installed; check_installed()\n"
-        "from moldau.client.serdes.registry.schemas import Schema\n"
-        "from moldau.registry.formats.table import parse\n"
+        "from moldau.values.schema import Schema\n"
+        "from moldau.registry.formats import parse\n"
         "import moldau.registry.server\n"
         "for text, kind in (('\"int\"', 'AVRO'), ('{}', 'JSON')):\n"
         "    print(parse(Schema(text, kind), None).canonical)\n"
@@ -467,8 +459,8 @@ def _registry(installed: Installed) -> None:
 def _registry_protobuf(installed: Installed) -> None:
     """Protobuf schemas are compiled."""
     program = (
-        "from moldau.client.serdes.registry.schemas import Schema\n"
-        "from moldau.registry.formats.table import parse\n"
+        "from moldau.values.schema import Schema\n"
+        "from moldau.registry.formats import parse\n"
         "text = 'syntax = \"proto3\"; message M { int32 a = 1; }'\n"
         "print(parse(Schema(text, 'PROTOBUF'), None).file.message_type[0].name)\n"
     )
@@ -477,7 +469,7 @@ def _registry_protobuf(installed: Installed) -> None:
 
 _OAUTH: Final = """
 from joserfc.jwk import ECKey, KeySet
-from moldau.link.signed_tokens import key_set
+from moldau.link.login.signed_tokens import key_set
 import json
 
 made = KeySet([ECKey.generate_key("P-256")])
@@ -491,7 +483,7 @@ def _oauth(installed: Installed) -> None:
 
 
 _KERBEROS: Final = """
-from moldau.link.gss import library, principal_name
+from moldau.link.login.gss import library, principal_name
 
 print(principal_name("kafka/localhost@TEST.MOLDAU"), library().__name__)
 """
@@ -502,26 +494,10 @@ def _kerberos(installed: Installed) -> None:
     assert installed.run(_KERBEROS).split() == ["kafka/localhost@TEST.MOLDAU", "gssapi"]
 
 
-_CONNECT_REST: Final = """
-import sys
-from moldau.cli import main
-
-sys.stderr = sys.stdout
-main(["export", "connectors", "-b", {broker!r}, "--connect", "http://127.0.0.1:1"])
-"""
-
-
-def _connect_rest(installed: Installed) -> None:
-    """`moldau export` asks a worker."""
-    told = installed.run(_CONNECT_REST.format(broker=installed.broker.bootstrap_servers))
-    assert "no Connect worker answers at http://127.0.0.1:1" in told
-
-
 EXAMPLES: Final[dict[str, Example]] = {
     "arrow": _arrow,
     "avro": _avro,
     "columns": _columns,
-    "connect-rest": _connect_rest,
     "console": _console,
     "delta": _delta,
     "duckdb": _duckdb,
@@ -539,7 +515,6 @@ EXAMPLES: Final[dict[str, Example]] = {
     "protobuf": _protobuf,
     "registry": _registry,
     "registry-protobuf": _registry_protobuf,
-    "schema-registry": _schema_registry,
     "spark": _spark,
     "spark-connect": _spark_connect,
     "tls": _tls,

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.runtime.node_processes import free_ports_in_row
@@ -189,6 +189,7 @@ class Programs:
             *(f"{each}.storage.topic=connect-{each}" for each in STORAGE),
             *(f"{each}.storage.replication.factor=1" for each in STORAGE),
             f"moldau.rest.http.config={self.folder}/http.properties",
+            "connect.file.directories=/",
             "config.providers=env", f"config.providers.env.class={ENV}",
             "config.providers.env.param.allowlist.pattern=FILE_.*",
         )  # fmt: skip
@@ -225,7 +226,7 @@ class Programs:
 
     def ask(self) -> None:
         """Ask all programs for what they tell, and keep the answers."""
-        with httpx.Client(trust_env=False, timeout=30, auth=("ann", "canary-rest")) as client:
+        with httpx2.Client(trust_env=False, timeout=30, auth=("ann", "canary-rest")) as client:
             worker = f"http://{self.at[1]}"
             said = []
             for name, config in self.connectors().items():

@@ -57,7 +57,8 @@ def test_connectors_copy_a_file_through_a_topic(terminal: Terminal) -> None:
     port, often = free_ports_in_row(1), "--set offset.flush.interval.ms=1000"
     strings = "org.apache.kafka.connect.storage.StringConverter"
     own = {"value.converter": strings, "key.converter": strings, "tasks.max": "1"}
-    start = f"{run.strip()} {often} --listen 127.0.0.1:{port}"
+    files = f"--set connect.file.directories={terminal.folder}"
+    start = f"{run.strip()} {often} {files} --listen 127.0.0.1:{port}"
     with terminal.start(start) as said, ExitStack() as stack:
         wait_until(lambda: "Ctrl-C" in said.read_text(), "the worker is up", 120)
         worker = Worker(None, f"http://127.0.0.1:{port}")  # type: ignore[arg-type]

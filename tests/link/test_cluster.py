@@ -16,7 +16,6 @@ from moldau.client.base.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_off
 from moldau.client.settings import rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
-from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
 from moldau.link.metadata import Metadata
 from moldau.protocol.declare import Request
@@ -31,6 +30,7 @@ from moldau.protocol.messages.metadata import (
 )
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from tests.client.producer.test_accumulator import metadata
 from tests.client.scripted import ScriptedCluster
 from tests.client.world import BOOTSTRAP, ClientWorld
@@ -484,4 +484,23 @@ def test_who_looks_for_any_broker_beside_a_close_dials_no_further_one() -> None:
                     await asking
 
     with ClientWorld() as world:
+        world.run_client(main)
+
+
+@pytest.mark.parametrize("silent", [ApiVersionsRequest, MetadataRequest])
+def test_a_call_takes_no_longer_than_its_limit_where_a_broker_is_silent(
+    silent: type[Request],
+) -> None:
+    """Neither the setup of the connection nor the request for metadata goes on behind it."""
+
+    async def main(runtime: Runtime) -> None:
+        asking = cluster(runtime, bootstrap_servers="b1:9092", default_api_timeout_ms=3_000)
+        begun = runtime.clock.monotonic()
+        with pytest.raises(KafkaError):
+            await asking.refresh()
+        assert runtime.clock.monotonic() - begun <= 3.1
+        await asking.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.silence.add(silent)
         world.run_client(main)

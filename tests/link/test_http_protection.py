@@ -7,13 +7,14 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.errors import ConfigError
 from moldau.link.certificates import issue, make_authority
-from moldau.link.http_protection import HttpProtection, load_protection, open_to_all, protection_of
+from moldau.link.http.protection import HttpProtection, load_protection, open_to_all, protection_of
 from moldau.runtime import Runtime
+from moldau.runtime.http_door import NO_BODY
 from moldau.runtime.http_server import HttpServer
 from moldau.runtime.real import RealRuntime
 from tests.runtime.arena import play
@@ -102,15 +103,15 @@ def test_a_server_with_tls_follows_its_certificate_and_asks_for_one(tmp_path: Pa
         assert protection.scheme == "https"
         server = HttpServer(runtime, "the test", "choose another port")
         _, port = server.bind("127.0.0.1", 0)
-        await server.start(protection.guard(hello), protection.context)
+        await server.start(protection.guard(hello), protection.rules(NO_BODY), protection.context)
         try:
             context = ssl.create_default_context(cafile=f"{tmp_path}/ca.pem")
             url = f"https://localhost:{port}/"
-            async with httpx.AsyncClient(verify=context, trust_env=False) as client:
-                with pytest.raises(httpx.TransportError):
+            async with httpx2.AsyncClient(verify=context, trust_env=False) as client:
+                with pytest.raises(httpx2.TransportError):
                     await client.get(url)
             context.load_cert_chain(f"{tmp_path}/client.pem")
-            async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+            async with httpx2.AsyncClient(verify=context, trust_env=False) as client:
                 refused = await client.get(url)
                 assert refused.status_code == 401
                 assert refused.headers["www-authenticate"].startswith("Basic")

@@ -9,13 +9,13 @@ from moldau.client import Admin
 from moldau.config import BadSettings
 from moldau.connect.task.clients import wrong_overrides
 from moldau.errors import ConfigError
-from moldau.link.jaas import LoginModule, parse_jaas, write_jaas
+from moldau.link.login.jaas import LoginModule, parse_jaas, write_jaas
 
 CODE = (
     "com.sun.security.auth.module.JndiLoginModule",
     "com.sun.security.auth.module.LdapLoginModule",
     "os.system",
-    "moldau.link.jaas.parse_jaas",
+    "moldau.link.login.jaas.parse_jaas",
 )
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from moldau.client import Admin, AwsKeys, MskIam
 from moldau.config import BadSettings
-from moldau.link.msk_iam import signature, signed_token
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.msk_iam import signature, signed_token
+from moldau.link.login.sasl import LoginRefused
 from moldau.link.security import security_of
 from moldau.runtime import Runtime
 from tests.runtime.arena import play

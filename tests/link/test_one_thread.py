@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.link.one_thread import OneThread
-from moldau.link.sasl import Work
+from moldau.link.login.one_thread import OneThread
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
 
@@ -21,7 +20,7 @@ def test_steps_run_in_their_order_also_behind_one_that_fails_and_one_that_was_gi
             return bytes([number])
 
         def ask(number: int) -> asyncio.Task[bytes]:
-            return asyncio.create_task(thread.result(runtime, Work(lambda: step(number))))
+            return asyncio.create_task(thread.result(runtime, lambda: step(number)))
 
         tasks = [ask(number) for number in range(50)]
         await asyncio.wait(tasks[:1])

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from moldau.errors import ConfigError, MoldauError
-from moldau.link.otlp import OtlpTarget
-from moldau.link.otlp_metrics import SETTING, metrics_push, metrics_target
+from moldau.link.telemetry.metrics import SETTING, metrics_push, metrics_target
+from moldau.link.telemetry.otlp import OtlpTarget
 from moldau.metrics import Metric, Registry
 from moldau.runtime import Runtime
 from moldau.runtime.real import run

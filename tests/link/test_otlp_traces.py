@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from moldau.errors import ConfigError
-from moldau.link.otlp_traces import TracePush, TraceSettings, trace_settings
+from moldau.link.telemetry.traces import TracePush, TraceSettings, trace_settings
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
 from moldau.tracing import Kind

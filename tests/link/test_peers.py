@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link import Address, Backoff, ConnectionOptions, Peers
+from moldau.link import Address, ConnectionOptions, Peers
 from moldau.link.lifetime import ClientClosed
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from tests.client.scripted import PORT
 from tests.client.world import ClientWorld
 

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from moldau.link.hosted_services import RunningService
-from moldau.link.service_thread import in_own_thread
+from moldau.link.http.hosted import RunningService, in_own_thread
 from moldau.metrics import Registry
 from moldau.runtime import Runtime
 from moldau.runtime.real import run

@@ -18,14 +18,14 @@ from moldau.client import Admin, Producer, TokenEndpoint
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.assertions import Assertion
-from moldau.link.backoff import Backoff
-from moldau.link.endpoint_tokens import EndpointTokens
-from moldau.link.named_endpoint import endpoint_of
-from moldau.link.sasl import LoginRefused
-from moldau.link.token_endpoint import TokenTiming, issued_token, token_form
+from moldau.link.login.assertions import Assertion
+from moldau.link.login.endpoint_tokens import EndpointTokens
+from moldau.link.login.named_endpoint import endpoint_of
+from moldau.link.login.sasl import LoginRefused
+from moldau.link.login.token_endpoint import TokenTiming, issued_token, token_form
 from moldau.runtime import Runtime
-from moldau.runtime.http_get import CannotGet
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.http_client import HttpAnswer, NoAnswer
 from tests.runtime.arena import play, simulate
 
 CANARY = "canary/s3cret:+ x"
@@ -371,14 +371,15 @@ class Provider:
         self.answers = list(answers)
         self.asked = 0
 
-    def __call__(self, *request: object) -> tuple[int, bytes]:
+    async def __call__(self, *request: object) -> HttpAnswer:
         self.asked += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, int):
-            return answer, b"{}"
-        return 200, json.dumps({"access_token": answer, "expires_in": 100}).encode()
+            return HttpAnswer(answer, {}, b"{}")
+        body = json.dumps({"access_token": answer, "expires_in": 100})
+        return HttpAnswer(200, {}, body.encode())
 
 
 def told(provider: Provider, story: Callable[[EndpointTokens], Awaitable[None]]) -> None:
@@ -407,7 +408,7 @@ def test_connections_share_a_token_until_most_of_its_life_is_over() -> None:
 
 
 def test_a_provider_that_is_away_is_asked_again_and_a_valid_token_stays_in_use() -> None:
-    provider = Provider(503, CannotGet("refused"), "first", 503)
+    provider = Provider(503, NoAnswer("refused"), "first", 503)
 
     async def story(tokens: EndpointTokens) -> None:
         assert (await tokens()).value == "first"

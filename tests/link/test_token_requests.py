@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from moldau.client import Admin
-from moldau.link.endpoint_tokens import EndpointTokens
-from moldau.link.named_endpoint import endpoint_of
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.endpoint_tokens import EndpointTokens
+from moldau.link.login.named_endpoint import endpoint_of
+from moldau.link.login.sasl import LoginRefused
 from moldau.runtime import Runtime
 from tests.link.encrypted_provider import encrypted_provider
 from tests.link.token_provider import CLIENT, token_provider

@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from moldau.runtime import Runtime
+from moldau.runtime.http_door import FORM, DoorRules
 from moldau.runtime.http_server import HttpServer
 from moldau.runtime.real import run
 
@@ -144,7 +145,7 @@ def token_provider() -> Iterator[TokenProvider]:
         server = HttpServer(runtime, "the provider", "choose another address")
         try:
             host, port = server.bind("127.0.0.1", 0)
-            await server.start(found.app())
+            await server.start(found.app(), DoorRules((FORM,)))
             found.address = f"http://{host}:{port}"
             is_up.set()
             await ended.wait()

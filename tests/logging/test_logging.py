@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.config import Secret
-from moldau.errors import ConfigError, CorruptLog
+from moldau.errors import ConfigError, CorruptLog, MoldauError
 from moldau.logging import ROOT, Level, Loggers, parse_level, parse_levels
+from moldau.logging.events import EventLines
 from moldau.logging.fields import is_secret, json_pairs, write_value
 from moldau.logging.loggers import _second_text
 from moldau.logging.stdlib import StandardLines
@@ -349,3 +350,14 @@ def test_what_has_no_text_is_told_and_fails_nobody() -> None:
     assert write_value(Wordless()) == '"<Wordless without text: RuntimeError>"'
     assert write_value(10**5000) == '"<int without text: ValueError>"'
     assert json_pairs({"a": Wordless(), "b": 10**5000, "c": 5}).endswith(',"c":5')
+
+
+def test_what_has_facts_is_an_event_too() -> None:
+    lines: list[bytes] = []
+    logger = logging.getLogger("tests.events")
+    logger.propagate = False
+    logger.addHandler(EventLines(lines.append))
+    logger.warning("consumer: %s", MoldauError("records are gone", missed=7))
+    logger.warning("no facts: %s", 7)
+    (event,) = map(json.loads, lines)
+    assert event == {"text": "records are gone (missed=7)", "missed": 7}

@@ -6,8 +6,7 @@ import pytest
 
 from moldau.connect.api import ConnectError
 from moldau.errors import ConfigError
-from moldau.mirror.filters import NameFilter
-from moldau.mirror.policy import IdentityPolicy, ReplicationPolicy, policy_of
+from moldau.mirror.policy import IdentityPolicy, NameFilter, ReplicationPolicy, policy_of
 from moldau.mirror.topics import Route
 
 ALL = NameFilter([".*"], [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.client import TopicPartition
 from moldau.mirror.progress import CopyProgress
-from moldau.mirror.schedule import Schedule
+from moldau.mirror.rounds import Schedule
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

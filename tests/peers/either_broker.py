@@ -20,10 +20,10 @@ class Broker(Protocol):
     def bootstrap_servers(self) -> str: ...
 
 
-def either(kafka: str, moldau: str) -> Any:
-    """A fixture that is the one of these fixtures, and then the other."""
+def either(kafka: str, moldau: str, *others: str) -> Any:
+    """A fixture that is each of these fixtures in turn."""
 
-    @pytest.fixture(params=[kafka, moldau], ids=["apache-kafka", "moldau"])
+    @pytest.fixture(params=[kafka, moldau, *others], ids=["apache-kafka", "moldau", *others])
     def broker(request: pytest.FixtureRequest) -> Broker:
         found: Broker = request.getfixturevalue(request.param)
         return found

@@ -9,11 +9,10 @@ import pytest
 from moldau.pipeline.app_plans import explain_apps
 from moldau.pipeline.commandlines import app_words
 from moldau.pipeline.data_directory import PartState
-from moldau.pipeline.picture import pipeline_svg
+from moldau.pipeline.picture import pipeline_svg, pipeline_text
 from moldau.pipeline.pipeline import App, AppPlan
-from moldau.pipeline.plan import Facts, plan
+from moldau.pipeline.plan import Facts, plan, plan_text
 from moldau.pipeline.status import GroupStatus, Snapshot, status_rows
-from moldau.pipeline.text import pipeline_text, plan_text
 from tests.pipeline.files import WORDS, pipeline, problem_lines
 
 MASTER = "    settings: {spark.master: 'spark://one:7077', checkpoint.location: /shared/words}\n"

@@ -6,8 +6,7 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 
-from moldau.pipeline.picture import pipeline_svg
-from moldau.pipeline.text import pipeline_text
+from moldau.pipeline.picture import pipeline_svg, pipeline_text
 from tests.pipeline.files import WORDS, pipeline, read
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from moldau.cli import main
+from moldau.client.serdes import Schema
+from moldau.client.sync import SchemaRegistry
 from moldau.pipeline.pipeline import AppPlan
 from moldau.pipeline.shapes import (
     AVRO,
@@ -17,9 +19,13 @@ from moldau.pipeline.shapes import (
     avro_fields,
     ddl_fields,
     json_schema_fields,
+    registered_shape,
     schema_shape,
 )
+from moldau.runtime.node_processes import free_ports
+from moldau.testing import SyncEmbeddedBroker
 from tests.pipeline.files import app_plan, read
+from tests.registry.served import USER_2, process
 
 TWO_APPS = """\
 pipeline: sales
@@ -309,3 +315,28 @@ def test_apps_say_their_types_in_their_plans(
         "10: warning: topologies.total reads name of sales as string, and topologies.join writes "
         "string or null",
     ]
+
+
+@pytest.mark.real
+def test_a_registry_says_which_fields_a_topic_has(moldau_broker: SyncEmbeddedBroker) -> None:
+    with process(moldau_broker.bootstrap_servers) as (_, url):
+        with SchemaRegistry(url) as registry:
+            registry.register("pipeline-users-value", Schema(USER_2))
+        found = registered_shape(url, "pipeline-users")
+        missing = registered_shape(url, "pipeline-orders")
+
+    assert isinstance(found, Shape)
+    assert found.format == AVRO
+    assert found.fields is not None
+    assert {name: (each.text, each.is_required) for name, each in found.fields.items()} == {
+        "name": ("string", True),
+        "age": ("integer", False),
+    }
+    assert isinstance(missing, str)
+    assert "pipeline-orders-value" in missing
+
+
+def test_a_registry_that_does_not_answer_is_a_reason() -> None:
+    found = registered_shape(f"http://127.0.0.1:{free_ports(1)[0]}", "orders")
+    assert isinstance(found, str)
+    assert "\n" not in found

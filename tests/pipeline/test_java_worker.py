@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.runtime.node_processes import free_ports
@@ -68,8 +68,8 @@ def java_worker(bootstrap: str, folder: Path, directory: Path) -> Iterator[str]:
         def is_up() -> bool:
             assert process.poll() is None, (folder / "worker.log").read_text()[-3000:]
             try:
-                return httpx.get(f"{url}/connectors", timeout=30, trust_env=False).is_success
-            except httpx.TransportError:
+                return httpx2.get(f"{url}/connectors", timeout=30, trust_env=False).is_success
+            except httpx2.TransportError:
                 return False
 
         wait_until(is_up, "Java's worker answers", START_S)
@@ -82,8 +82,8 @@ def java_worker(bootstrap: str, folder: Path, directory: Path) -> Iterator[str]:
 def asked(url: str, path: str) -> Any:
     """The body of the answer; None while the worker is busy, or has no such thing."""
     try:
-        answer = httpx.get(f"{url}{path}", timeout=30, trust_env=False)
-    except httpx.TransportError:
+        answer = httpx2.get(f"{url}{path}", timeout=30, trust_env=False)
+    except httpx2.TransportError:
         return None
     return answer.json() if answer.is_success else None
 

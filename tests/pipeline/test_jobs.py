@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.plans import Action
+from moldau.operations.plan import Action
 from moldau.pipeline.data_directory import FINISHED, PartState
-from moldau.pipeline.jobs import job_words
-from moldau.pipeline.picture import pipeline_svg
+from moldau.pipeline.jobs import job_error_in, job_words
+from moldau.pipeline.picture import pipeline_svg, pipeline_text
 from moldau.pipeline.plan import Facts, plan
 from moldau.pipeline.status import HEALTHY, Snapshot, status_rows
-from moldau.pipeline.text import pipeline_text
 from tests.pipeline.files import JOB, problem_lines, read
 from tests.pipeline.running import Folder, wait_until
 
@@ -150,6 +149,47 @@ def lint_folder(
     return problem_lines(text, files={f"/srv/p/large/{name}": spec})
 
 
+SPARK_LOG = """\
+26/11/29 02:46:06 ERROR MicroBatchExecution: Query [id = 43969, runId = 515a] terminated with error
+org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] Traceback (most recent call last):
+  File "large.py", line 6, in f
+ValueError: row 0 is bad
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1097)
+Traceback (most recent call last):
+  File "large.py", line 12, in <module>
+    q.awaitTermination()
+"""
+QUERY = (
+    "pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query [id = 43969,"
+    " runId = 515a] terminated with exception: "
+)
+ENDS = (
+    (f"{QUERY}[PYTHON_EXCEPTION] Traceback (most recent call last):\n"
+     '  File "large.py", line 6, in f\nValueError: row 0 is bad\n SQLSTATE: 39000\n'
+     "=== Streaming Query ===\nIdentifier: [id = 43969]\n", "ValueError: row 0 is bad"),
+    (f"{QUERY}[USER_RAISED_EXCEPTION] no such SQLSTATE: P0001 SQLSTATE: XXKST\n"
+     "=== Streaming Query ===\nIdentifier: [id = 43969]\n", "[USER_RAISED_EXCEPTION] no such"),
+    (f"{QUERY}\nmoldau.errors.ConfigError: topic orders is not there\n",
+     "ConfigError: topic orders is not there"),
+    ("__main__.BadRow: seven\n", "BadRow: seven"),
+    ("AssertionError\n", "AssertionError"),
+    ('  File "py4j/clientserver.py", line 438, in connect\n'
+     "ConnectionRefusedError: [Errno 111] Connection refused\n",
+     "Spark's Java process has died -> look for the kernel's out-of-memory killer"),
+    ("ValueError: seven\nmoldau: the cluster is away\n", "the cluster is away"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("end", "cause"), ENDS)
+def test_the_last_error_of_a_script_is_its_cause(end: str, cause: str) -> None:
+    found = job_error_in(SPARK_LOG + end)
+
+    assert found is not None
+    assert found == cause or (" -> " in cause and found.startswith(cause))
+    assert job_error_in("all is well\n") is None
+
+
 def test_a_folder_of_declarative_pipelines_is_a_job() -> None:
     found = read(FOLDER, files={"/srv/p/large/spark-pipeline.yaml": SPEC})
     assert found.problems == ()
@@ -251,3 +291,19 @@ def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
     assert (folder.path / "ended.txt").read_text() == "ended in order"
     assert "job        make-upper (upper.py, on Spark local[1])" in run.said
     assert "job once has finished" in run.said
+
+
+@pytest.mark.real
+def test_a_job_that_fails_says_why_in_run_and_state(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "words")
+    folder.path.mkdir()
+    for name, text in (("pipeline.yaml", JOB), ("upper.py", "rows = 1 / 0\n"), ("input.txt", "")):
+        (folder.path / name).write_text(text)
+
+    with folder.running() as run:
+        wait_until(lambda: folder.state()["parts"]["job make-upper"]["error"], "the failure")
+        run.stop(signal.SIGINT)
+
+    why = "job make-upper has ended (exit code 1): ZeroDivisionError: division by zero"
+    assert any(why in each for each in run.said)
+    assert folder.state()["parts"]["job make-upper"]["error"].startswith(why)

@@ -11,7 +11,7 @@ from moldau.broker.settings.tables import TOPIC_SETTINGS as BROKER_ROWS
 from moldau.cli import main
 from moldau.config.yaml_tree import parse
 from moldau.pipeline.queries import Query, check_queries
-from moldau.pipeline.topic_settings import TOPIC_SETTINGS
+from moldau.pipeline.reading import TOPIC_SETTINGS
 from tests.connectors.spark.runners import need_spark
 from tests.pipeline.files import WORDS, problem_lines, read
 from tests.suites import may_use_java

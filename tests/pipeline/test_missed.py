@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client.base.offsets import EARLIEST
-from moldau.client.consumer.positions import MISSED
+from moldau.client.consumer.position import MISSED
 from moldau.client.sync import Admin, Producer
 from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.missed import MissedRecords
@@ -139,20 +139,24 @@ def test_counts_outlive_the_restart_of_a_task_and_are_reported_when_they_double(
     assert seen(4, 6) == []
     assert seen(3, 6) == []
     assert totals == {"write": 23}
-    missed.on_log("app", ["INFO x", "WARN consumer: gone (old_offset=1, missed=7)"])
+    missed.on_events("app", [{"text": "x"}, {"text": "gone", "old_offset": 1, MISSED: 7}])
     assert totals["app"] == 7
     assert MISSED == "missed"
     assert [each.partition(":")[0] for each in missed.new_lines()] == ["app"]
 
 
-def test_a_log_is_read_by_whole_lines(tmp_path: Path) -> None:
-    data = DataDirectory(RealFiles(), str(tmp_path))
-    (tmp_path / "logs").mkdir()
-    log = tmp_path / "logs" / "app.log"
+def test_events_are_read_once_and_by_whole_lines(tmp_path: Path) -> None:
+    data, positions = DataDirectory(RealFiles(), str(tmp_path)), dict[str, int]()
+    events = Path(data.make_events("app"))
 
-    assert data.log_lines("app", 0) == ([], 0)
-    log.write_text("one\ntw")
-    assert data.log_lines("app", 0) == (["one"], 4)
-    assert data.log_lines("app", 4) == ([], 4)
-    log.write_text("one\ntwo\n")
-    assert data.log_lines("app", 4) == (["two"], 8)
+    def new() -> list[str]:
+        return [each["text"] for each in data.new_events("app", positions)]
+
+    assert new() == []
+    (events / "1.jsonl").write_text('{"text": "one"}\n{"te')
+    assert new() == ["one"]
+    (events / "2.jsonl").write_text('{"text": "other"}\n')
+    (events / "1.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n')
+    assert new() == ["two", "other"]
+    data.make_events("app")
+    assert not list(events.iterdir())

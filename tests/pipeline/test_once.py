@@ -9,7 +9,7 @@ import pytest
 
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.pipeline import Job, Pipeline
-from moldau.pipeline.settled import Offsets, Settled, left_over
+from moldau.pipeline.settled import IdleWatch, Offsets, left_over
 from moldau.pipeline.status import StatusRow
 from tests.pipeline.files import pipeline
 from tests.pipeline.running import Folder
@@ -73,7 +73,7 @@ def test_a_job_that_waits_for_its_next_start_is_done_when_its_group_is_at_the_en
 
 
 def test_it_has_settled_when_nothing_moves_for_a_while() -> None:
-    settled = Settled(10)
+    settled = IdleWatch(10)
     assert not settled.on_look([], offsets(DONE), 0.0)
     assert not settled.on_look([], offsets(DONE), 2.0)
     assert not settled.on_look([], offsets(DONE), 11.9)

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from moldau.cli import main
-from moldau.cli.plans import Action, Change, PlanStep
 from moldau.connect.config.kinds import HIDDEN
+from moldau.operations.plan import Action, Change, PlanStep
+from moldau.operations.topics import FoundTopic
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory
 from moldau.pipeline.last_run import LastRun
+from moldau.pipeline.pipeline import Pipeline, selected
 from moldau.pipeline.plan import (
     Facts,
-    TopicFacts,
     plan,
+    plan_text,
     topology_of,
 )
-from moldau.pipeline.selection import selected
-from moldau.pipeline.text import plan_text
 from moldau.runtime.real_files import RealFiles
-from tests.pipeline.files import WORDS, pipeline, read
+from tests.pipeline.files import JOB, WORDS, pipeline, read
 
 
 def steps(facts: Facts, text: str = WORDS) -> dict[str, PlanStep]:
@@ -33,8 +33,8 @@ def facts(partitions: int = 2, **config: str) -> Facts:
     found = pipeline()
     return Facts(
         {
-            "lines": TopicFacts(partitions, 1),
-            "counts": TopicFacts(2, 1, {"cleanup.policy": "compact"}),
+            "lines": FoundTopic(partitions, 1),
+            "counts": FoundTopic(2, 1, {"cleanup.policy": "compact"}),
         },
         {each.name: {**each.config, **config} for each in found.connectors},
     )
@@ -81,7 +81,9 @@ def test_fewer_partitions_are_refused() -> None:
     step = steps(facts(partitions=3))["lines"]
 
     assert step.action is Action.REFUSE
-    assert step.note.endswith("a topic cannot lose any: write partitions: 3")
+    assert step.note.endswith(
+        "a topic cannot lose any: write partitions: 3, or delete and create it"
+    )
 
 
 def test_an_external_topic_must_exist_and_stays() -> None:
@@ -197,6 +199,40 @@ def test_a_changed_topology_is_told() -> None:
         Change("step gone", "map after in", None),
     )
     assert steps(same)[app.name].changes == ()
+
+
+def test_a_changed_body_of_a_function_is_told() -> None:
+    found = pipeline()
+    (app,) = found.apps
+    assert app.plan is not None
+    ((first, second),) = app.plan.programs
+    now = replace(app.plan, programs=((first, replace(second, code="2b")),))
+    found = replace(found, apps=(replace(app, plan=now),))
+
+    def step(**codes: str) -> PlanStep:
+        before = replace(facts(), topologies={app.name: topology_of(now)}, codes={app.name: codes})
+        return next(each for each in plan(found, before).steps if each.kind == "app")
+
+    assert step(out="1a").changes == (Change("functions of out", "1a", "2b"),)
+    assert "its functions are not those of the last run" in step(out="1a").note
+    assert step(out="2b").changes == ()
+    assert step().changes == (), "a run of an older version has none"
+
+
+def test_a_changed_script_or_pause_of_a_job_is_told() -> None:
+    def job(text: str, script: str) -> Pipeline:
+        return read(text, files={"/srv/p/upper.py": script}).pipeline
+
+    before = LastRun.of("id", job(JOB, "print(1)"), Facts())
+    text = JOB.replace("    group: upper\n", "    group: upper\n    every: 30\n")
+
+    def changes(now: Pipeline) -> list[str]:
+        steps = plan(now, Facts(jobs=before.jobs)).steps
+        return [change.what for step in steps if step.kind == "job" for change in step.changes]
+
+    assert changes(job(JOB, "print(1)")) == []
+    assert changes(job(JOB, "print(2)")) == ["script"]
+    assert changes(job(text, "print(1)")) == ["every"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from moldau.connect.installed.plugins import resolved
 from moldau.pipeline.commandlines import worker_settings
 from moldau.pipeline.connectors import resolved_for_worker, unresolved
-from moldau.pipeline.plan import Facts, plan
+from moldau.pipeline.picture import pipeline_text
+from moldau.pipeline.plan import Facts, plan, plan_text
 from moldau.pipeline.references import provider_settings, references_in
-from moldau.pipeline.text import pipeline_text, plan_text
 from tests.pipeline.files import WORDS, pipeline, problem_lines, read
 
 SECRET = WORDS.replace("file: input.txt", "file: ${env:SHOP_FILE}")

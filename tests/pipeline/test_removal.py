@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client.sync import Admin, Consumer, NewTopic
-from moldau.pipeline.cluster import Cluster, Existing, lag_of
+from moldau.pipeline.cluster import Cluster, ExistingNames, lag_of
 from moldau.pipeline.commandlines import worker_settings
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
 from moldau.pipeline.pipeline import Pipeline
@@ -73,7 +73,7 @@ def test_connectors_of_another_worker_are_not_carried_over() -> None:
 def test_what_existed_before_is_not_recorded() -> None:
     found = pipeline()
     there = Facts(connectors={"read-lines": found.sources[0].config})
-    existing = Existing(frozenset({"words-changelog"}), frozenset({"words"}))
+    existing = ExistingNames(frozenset({"words-changelog"}), frozenset({"words"}))
     state = RunState(is_own_broker=False)
 
     record_new(state, found, plan(found, there), existing)
@@ -84,7 +84,7 @@ def test_what_existed_before_is_not_recorded() -> None:
 def test_the_own_broker_has_only_what_the_pipeline_made() -> None:
     found = pipeline()
     there = Facts(connectors={each.name: each.config for each in found.connectors})
-    existing = Existing(frozenset({"words-changelog"}), frozenset({"words"}))
+    existing = ExistingNames(frozenset({"words-changelog"}), frozenset({"words"}))
     state = RunState()
 
     record_new(state, found, plan(found, there), existing)
@@ -97,7 +97,7 @@ def test_the_group_and_topics_of_the_own_worker_are_recorded_under_their_names()
     settings = {**worker_settings(pipeline(), {}, is_trial=False), "config.storage.topic": "shared"}
     state = RunState(is_own_broker=False)
 
-    record_worker(state, settings, Existing(frozenset({"shared"}), frozenset()))
+    record_worker(state, settings, ExistingNames(frozenset({"shared"}), frozenset()))
 
     assert state.groups == ["words-connect"]
     assert state.topics == ["words-connect-offsets", "words-connect-status"]

@@ -9,7 +9,7 @@ import pytest
 from moldau.cli.command import UsageError
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.pipeline.data_directory import DataDirectory
-from moldau.pipeline.resetting import reset_part, resettable
+from moldau.pipeline.removal import reset_part, resettable
 from moldau.runtime.real_files import RealFiles
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell

@@ -17,7 +17,7 @@ import pytest
 from moldau.client.sync import Admin
 from moldau.pipeline.data_directory import DataDirectory, PipelineFailed
 from moldau.pipeline.pipeline import SPARK, App, AppPlan
-from moldau.pipeline.resetting import reset_part
+from moldau.pipeline.removal import reset_part
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams
 from moldau.testing import SyncEmbeddedBroker

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from moldau.pipeline.data_directory import PartState, last_error_in
-from moldau.pipeline.restarts import PAUSE_S_MAX, Restarts
+from moldau.pipeline.settled import Offsets, unread_by_group
 from moldau.pipeline.status import (
     GroupStatus,
     LastErrors,
@@ -15,7 +16,8 @@ from moldau.pipeline.status import (
     state_changes,
     status_rows,
 )
-from tests.pipeline.files import pipeline
+from moldau.streams.plan.misplaced import MisplacedKey
+from tests.pipeline.files import WORDS, app_plan, pipeline, read
 
 
 def snapshot(at_s: float, committed: int, **more: Any) -> Snapshot:
@@ -117,6 +119,27 @@ def test_an_error_stays_until_the_connector_has_run_for_a_while() -> None:
     assert errors.texts == {}
 
 
+def test_misplaced_keys_of_an_app_are_shown_and_reported_once() -> None:
+    errors = LastErrors()
+    key = MisplacedKey("lines", b"k", 1, 0, "murmur2", "crc32")
+    events: list[dict[str, object]] = [{"text": "x"}, {"text": str(key), **key.context}]
+
+    assert errors.on_events("count-words", events) == [f"count-words: {key}"]
+    assert errors.on_events("count-words", events) == []
+    parts = {"app count-words": PartState("app", 3, "RUNNING")}
+    now = snapshot(2.0, 0, parts=parts, last_errors=dict(errors.texts))
+    row = next(each for each in status_rows(pipeline(), now, now) if each.part == "count-words")
+    assert (row.state, row.error) == ("RUNNING", str(key))
+
+
+def test_misplaced_keys_are_warnings_of_lint() -> None:
+    plans = {"words:app": replace(app_plan("words", ["lines"], ["counts"]), misplaced=("wrong",))}
+
+    [found] = read(WORDS, plans=plans).problems
+
+    assert (found.text, found.is_error) == ("topologies.count-words: wrong", False)
+
+
 def test_the_last_error_of_a_connector_that_runs_again_is_shown() -> None:
     now = snapshot(2.0, 0, last_errors={"read-lines": "no such file"})
 
@@ -137,15 +160,21 @@ def test_the_last_error_of_a_log_is_one_line() -> None:
     assert last_error_in("all is well\n") is None
 
 
-def test_pauses_grow_while_a_part_dies_soon_and_begin_anew_when_it_has_lived() -> None:
-    restarts = Restarts()
-    pauses = []
-    for now in range(10):
-        restarts.on_start(now)
-        pauses.append(restarts.on_end(-9, now + 0.1))
+def test_what_never_committed_has_the_whole_topic_to_read() -> None:
+    found = pipeline()
+    begins = {("lines", 0): 5, ("lines", 1): 0, ("counts", 0): 0, ("counts", 1): 0}
+    ends = {("lines", 0): 25, ("lines", 1): 8, ("counts", 0): 3, ("counts", 1): 4}
+    groups = {"connect-write-counts": GroupStatus("Empty", 2, 1, frozenset({("counts", 0)}))}
 
-    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
-    assert pauses[-1] == PAUSE_S_MAX
-    restarts.on_start(100)
-    assert restarts.on_end(1, 200) == 0.5
-    assert restarts.on_end(2, 201) is None
+    unread = unread_by_group(found, groups, Offsets(begins, ends, {}))
+    connectors = {"write-counts": {"state": "RUNNING"}}
+    now = Snapshot(1.0, connectors=connectors, groups=groups, unread=unread)
+    lags = {each.part: each.lag for each in status_rows(found, now, now)}
+
+    assert lags == {"read-lines": None, "count-words": 28, "write-counts": 6}
+
+
+def test_a_topic_that_does_not_exist_has_no_lag() -> None:
+    found = pipeline()
+
+    assert unread_by_group(found, {}, Offsets({}, {}, {})) == {}

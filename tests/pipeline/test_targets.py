@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from moldau.cli import main
-from moldau.cli.command import UsageError
+from moldau.errors import BadGiven
+from moldau.pipeline.pipeline import selected
 from moldau.pipeline.plan import Facts, plan
-from moldau.pipeline.selection import selected
 from tests.pipeline.files import WORDS, pipeline, problem_lines, read
 
 TARGETS = """\
@@ -91,7 +91,7 @@ def test_selected_parts_have_their_topics_and_leave_other_connectors_alone() -> 
 
 
 def test_an_unknown_part_is_refused_with_what_is_near() -> None:
-    with pytest.raises(UsageError, match=r"--select count-word: .*did you mean count-words\?"):
+    with pytest.raises(BadGiven, match=r"--select count-word: .*did you mean count-words\?"):
         selected(pipeline(), ["count-word"])
 
 

@@ -64,6 +64,8 @@ def _field_differences(
     yield from _unequal(path, "tag", schema.tag, field.tag)
     yield from _unequal(path, "tagged", tagged, _holding(present, field.is_tagged))
     yield from _unequal(path, "ignorable", _truth(schema.ignorable), field.ignorable)
+    entity = "" if field.entity is None else field.entity.value
+    yield from _unequal(path, "entity", schema.entity_type, entity)
     yield from _unequal(path, "map key", _truth(schema.map_key), field.map_key)
     yield from _unequal(path, "flexible", flexible, field.flexible)
     yield from _default_differences(path, message, schema, field, around)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Message
-from moldau.protocol.failures import UnencodableMessage
+from moldau.protocol.failures import REASON_LENGTH_MAX, UnencodableMessage
+from moldau.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from moldau.protocol.messages.share_acknowledge import (
     AcknowledgementBatch,
     AcknowledgePartition,
@@ -409,3 +410,20 @@ def test_a_field_of_ours_is_not_on_the_wire_unless_it_says_something() -> None:
     read = ShareAcknowledgeRequest.decode(told, 2).topics[0].partitions[0]
     (found,) = read.acknowledgement_batches
     assert (found.delay_ms, found.reason) == (30_000, "why")
+
+
+def test_the_reason_of_an_error_that_is_too_long_is_cut() -> None:
+    for version in (2, 5):  # without compact lengths and with them
+        row = CreatableTopicResult(name="t", error_code=1, error_message="\u20ac" * 20_000)
+        response = CreateTopicsResponse(topics=[row])
+        again = CreateTopicsResponse.decode(response.encode(version), version)
+        reason = again.topics[0].error_message
+        assert reason is not None
+        assert reason == "\u20ac" * (len(reason) - 3) + "..."
+        assert len(reason) == REASON_LENGTH_MAX
+
+
+def test_another_text_that_is_too_long_is_not_cut() -> None:
+    row = CreatableTopicResult(name="t" * 40_000, error_code=1, error_message="x" * 40_000)
+    with pytest.raises(UnencodableMessage):
+        CreateTopicsResponse(topics=[row]).encode(5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -41,6 +40,7 @@ from moldau.protocol.messages.produce import (
 )
 from moldau.protocol.schemas.headers import RequestHeader, ResponseHeader
 from moldau.protocol.versions import Versions
+from tests.records.memory import rest_stays_below
 
 SERVED = {0: Versions(3, 13), 12: Versions(0, 4), 18: Versions(0, 4)}
 
@@ -183,13 +183,7 @@ def test_connections_share_the_headers_that_they_know() -> None:
             for frame in (beat, asked):
                 server.answer_nothing(server.receive(frame))
 
-    tracemalloc.start()
-    try:
-        learn()
-        held, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held < 100 * len(servers)
+    rest_stays_below(100 * len(servers), learn)
 
 
 def test_a_long_header_is_not_kept() -> None:
@@ -199,15 +193,13 @@ def test_a_long_header_is_not_kept() -> None:
     header = b"\0\x0c\0\4\0\0\0\1" + (30_000).to_bytes(2, "big") + b"c" * 30_000 + b"\0"
     frame = header + heartbeat().encode(4)
     arrive(servers[0], heartbeat(), 4, ClientConnection("c"))
-    tracemalloc.start()
-    try:
+
+    def learn() -> None:
         for server in servers:
             assert len(server.receive(frame).client_id or "") == 30_000
             server.answer_nothing(server.unanswered[0])
-        kept = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert kept < count * 2000
+
+    rest_stays_below(count * 2000, learn)
 
 
 def test_answers_leave_in_the_order_of_the_requests() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +19,7 @@ from moldau.protocol.framing import (
     Tenancy,
     shared_buffer,
 )
+from tests.records.memory import peak_stays_below
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -117,17 +117,14 @@ def test_a_size_prefix_that_is_cut() -> None:
 
 
 def test_a_claimed_size_allocates_nothing() -> None:
-    tracemalloc.start()
-    try:
-        readers = []
-        for _ in range(50):
-            reader = FrameReader(memoryview(bytearray(64)))
+    def claim() -> list[FrameReader]:
+        readers = [FrameReader(memoryview(bytearray(64))) for _ in range(50)]
+        for reader in readers:
             feed(reader, MAX_FRAME_BYTES.to_bytes(4, "big") + b"x" * 60)
-            readers.append(reader)
-        assert tracemalloc.get_traced_memory()[1] < 50 * (PRIVATE_BUFFER_BYTES + 2048)
-    finally:
-        tracemalloc.stop()
-    assert not any(reader.is_between_frames for reader in readers)
+        return readers
+
+    peak_stays_below(50 * (PRIVATE_BUFFER_BYTES + 2048), claim)
+    assert not any(reader.is_between_frames for reader in claim())
 
 
 @pytest.mark.parametrize("growth", [GROWTH, GROWTH_OF_TRUSTED])

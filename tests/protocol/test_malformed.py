@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,6 +30,7 @@ from tests.protocol.sample import (
     Topic,
 )
 from tests.protocol.test_codec import MESSAGES, trips
+from tests.records.memory import peak_stays_below
 
 FULL = Nested(
     throttle_time_ms=1,
@@ -267,16 +266,6 @@ def test_a_header_field_that_is_never_compact_may_be_null() -> None:
     assert refusal(Forms, b"\xff\xfe\1\1\0\0", 1).context["field"] == "client"
 
 
-def peak_of(action: Callable[[], Any]) -> int:
-    """The memory that Python allocates at most while it runs."""
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def array(count: int, element: bytes) -> bytes:
     return (count).to_bytes(4, "big") + element * count
 
@@ -285,7 +274,7 @@ def test_a_hundred_mebibytes_of_empty_elements_are_refused_at_once() -> None:
     count = 50 << 20
     data = b"\x81\x80\x80\x19" + b"\1\0" * count + b"\0"
     assert refusal(Rows, data, 0).reason.startswith("the objects would take more memory")
-    assert peak_of(lambda: refusal(Rows, data, 0)) < 1 << 20
+    peak_stays_below(1 << 20, lambda: refusal(Rows, data, 0))
 
 
 def test_an_error_keeps_nothing_of_the_input_alive() -> None:
@@ -376,14 +365,14 @@ def test_the_budget_bounds_what_is_really_allocated(name: str) -> None:
         with pytest.raises(MalformedMessage):
             cls.decode(data, version, budget=SMALL_BUDGET)
 
-    assert peak_of(decode_with_too_little) < SMALL_BUDGET + SLACK
+    peak_stays_below(SMALL_BUDGET + SLACK, decode_with_too_little)
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_what_fits_the_budget_takes_no_more_than_it(name: str) -> None:
     cls, version, data = BOMBS[name]
     budget = least_budget(cls, version, data)
-    assert peak_of(lambda: cls.decode(data, version, budget=budget)) < budget + SLACK
+    peak_stays_below(budget + SLACK, lambda: cls.decode(data, version, budget=budget))
 
 
 def least_budget(cls: type[Message], version: int, data: bytes) -> int:
@@ -405,7 +394,7 @@ def test_a_produce_of_very_many_empty_partitions_is_refused() -> None:
     start = b"\0\0\1\0\0\0\0\2\2t" + bytes(each & 0xFF for each in partitions)
     data = memoryview(start + b"\0\0\0\1\1\0" * count + b"\0\0")
     refusal(ProduceRequest, data, 9)
-    assert peak_of(lambda: refusal(ProduceRequest, data, 9)) < 1 << 20
+    peak_stays_below(1 << 20, lambda: refusal(ProduceRequest, data, 9))
 
 
 def test_views_are_not_paid_for() -> None:

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-import httpx
+import httpx2
 
 from moldau.client.serdes.registry.http import HttpRequest
+from moldau.folds.leader_writer import Outcome
 from moldau.logging import Logger, Loggers
 from moldau.registry.application import Api, make_application
 from moldau.registry.catalogue import Catalogue
-from moldau.registry.decisions import Decisions, Outcome
+from moldau.registry.decisions import Decisions
 from moldau.registry.exposition import RegistryMetrics
 from moldau.registry.queries import Queries
 from moldau.registry.records import Entry
@@ -53,7 +54,7 @@ class Memory:
     async def write(self, decide: Callable[[], Outcome]) -> Any:
         outcome = decide()
         for entry in outcome.records:
-            self.put(entry)
+            self.put(Entry(*entry))
         return outcome.answer
 
     def put(self, entry: Entry) -> None:
@@ -72,7 +73,7 @@ class Memory:
 class Answers:
     """A client of the REST API that returns status and JSON."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
+    def __init__(self, http: httpx2.AsyncClient) -> None:
         self.http = http
 
     async def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
@@ -110,8 +111,8 @@ async def in_memory(registry: Memory | None = None) -> AsyncIterator[tuple[Answe
     memory = registry or Memory()
     api = Api(memory, memory.queries, memory.decisions)
     metrics = RegistryMetrics(memory.store, lambda: True, RealClock())
-    transport = httpx.ASGITransport(make_application(api, metrics))
-    async with httpx.AsyncClient(transport=transport, base_url=memory.url) as http:
+    transport = httpx2.ASGITransport(make_application(api, metrics))
+    async with httpx2.AsyncClient(transport=transport, base_url=memory.url) as http:
         yield Answers(http), memory
 
 
@@ -134,7 +135,7 @@ async def instance(
     server = SchemaRegistryServer(runtime, given, Options(("127.0.0.1", 0)), log_of(runtime))
     try:
         url = await server.start()
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+        async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
             yield Answers(http), server
     finally:
         await server.aclose()

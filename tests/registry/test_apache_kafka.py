@@ -18,7 +18,8 @@ def test_schemas_are_kept_in_apache_kafka(kafka_broker: KafkaBroker) -> None:
     with process(kafka_broker.bootstrap_servers) as (_, url):
         body = json.dumps({"schema": USER}).encode()
         path = f"{url}/subjects/on-kafka/versions"
-        with urllib.request.urlopen(path, data=body, timeout=60) as answer:  # noqa: S310
+        post = urllib.request.Request(path, body, {"Content-Type": "application/json"})  # noqa: S310
+        with urllib.request.urlopen(post, timeout=60) as answer:  # noqa: S310
             made = json.loads(answer.read())
     with (
         process(kafka_broker.bootstrap_servers) as (_, url),

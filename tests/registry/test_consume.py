@@ -92,7 +92,7 @@ def test_lines_of_json_are_written_by_the_latest_schema(shell: Shell, tmp_path: 
     read = shell.good("consume", *words).out.splitlines()
     assert read == ['{"name": "ann"}', "null", '{"name": "bob"}']
 
-    for wrong, told in (("{", "line 2 is no JSON"), ('{"nam": "x"}', "line")):
+    for wrong, told in (("{", "it is no JSON"), ('{"nam": "x"}', "line")):
         done = shell("produce", *words, source=f'{{"name": "eva"}}\n{wrong}\n')
         assert (done.code > 0, done.err.count("\n") <= 2) == (True, True), done
         assert told in done.err
@@ -122,7 +122,7 @@ def test_lines_of_json_are_written_as_protobuf(shell: Shell, tmp_path: Path) -> 
     ]  # fmt: skip
 
     words = ("sent-proto", "--value-schema", "protobuf")
-    for wrong, told in (('{"nme": "x"}', "nme"), ('{"age": "old"}', "age"), ("7", "mapping")):
+    for wrong, told in (('{"nme": "x"}', "nme"), ('{"age": "old"}', "age"), ("7", "object")):
         done = shell("produce", *words, source=f'{{"name": "eva"}}\n{wrong}\n')
         assert (done.code > 0, done.out, done.err.count("\n")) == (True, "", 1), done
         assert told in done.err
@@ -152,3 +152,90 @@ def test_what_no_schema_wrote_is_told_in_a_line(shell: Shell) -> None:
     done = shell("consume", "plain", "--registry", "http://localhost:1")
     assert done.code == 2
     assert "--value-schema" in done.err
+
+
+LOGICAL = json.dumps({
+    "type": "record", "name": "Order",
+    "fields": [
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
+        {"name": "time", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "total", "type": ["null", {
+            "type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}]},
+        {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "photo", "type": "bytes"},
+    ],
+})  # fmt: skip
+TYPES = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/wrappers.proto";
+message Order {
+  google.protobuf.Timestamp at = 1;
+  google.protobuf.Duration took = 2;
+  google.protobuf.Int64Value note = 3;
+  bytes photo = 4;
+  map<string, double> prices = 5;
+  enum Kind { NONE = 0; NEW = 1; }
+  repeated Kind kinds = 6;
+  oneof one { fixed64 big = 7; float small = 8; }
+}
+"""
+
+
+def test_what_consume_writes_produce_reads(shell: Shell, tmp_path: Path) -> None:
+    """Of the formats with types that JSON has not, by the commands as a pipe joins them."""
+    orders = {
+        "avro": (
+            LOGICAL,
+            '{"day": "2026-11-29", "at": "2026-11-29 10:00:00.000001+00:00", '
+            '"local": "1969-12-31 23:59:59.999000", "time": "23:59:59.999000", "total": "-1.50", '
+            '"id": "00000000-0000-0000-0000-000000000007", "photo": {"base64": "/w=="}}',
+        ),
+        "protobuf": (
+            TYPES,
+            '{"at": "2026-11-29T10:00:00.000000001Z", "took": "1.500s", '
+            '"note": "9007199254740993", "photo": "/w==", "prices": {"a": 0.1}, '
+            '"kinds": ["NEW", "NONE"], "small": "NaN"}',
+        ),
+    }
+    for kind, (schema, line) in orders.items():
+        schema_of = ("--value-schema", kind)
+        for topic in (f"first-{kind}", f"second-{kind}"):
+            name = "order.avsc" if kind == "avro" else "order.proto"
+            put(shell, tmp_path, topic, name, schema)
+        shell.good("produce", f"first-{kind}", *schema_of, source=f"{line}\n")
+        read = shell.good("consume", f"first-{kind}", *schema_of).out
+        shell.good("produce", f"second-{kind}", *schema_of, source=read)
+        assert shell.good("consume", f"second-{kind}", *schema_of).out == read
+        raw = [shell.good("consume", f"{at}-{kind}", "--json").json for at in ("first", "second")]
+        assert raw[0]["value"] == raw[1]["value"]
+
+
+def test_lines_go_to_a_topic_with_fewer_partitions_by_their_keys(shell: Shell) -> None:
+    shell.good("topic", "create", "by-key-wide", "-p", "6")
+    shell.good("topic", "create", "by-key-narrow", "-p", "2")
+    shell.good("produce", "by-key-wide", "--keys", source="".join(f"k{n}:{n}\n" for n in range(50)))
+    read = shell.good("consume", "by-key-wide", "--json").out
+    assert shell("produce", "by-key-narrow", "--json", source=read).code > 0
+    shell.good("produce", "by-key-narrow", "--json", "--by-key", source=read)
+    keyed = {
+        json.loads(line)["key"]
+        for line in shell.good("consume", "by-key-narrow", "--json").out.splitlines()
+    }
+    assert len(keyed) == 50
+    for wrong in (("--by-key",), ("--json", "--by-key", "--partition", "1")):
+        assert shell("produce", "by-key-narrow", *wrong, source="a\n").code == 2
+
+
+def test_a_load_of_json_is_json(shell: Shell) -> None:
+    shell.good("topic", "create", "load-of-json", "-p", "2")
+    for size in (60, 100, 2000):
+        assert shell("produce", "load-of-json", "--count", "1500", "--size", str(size)).code == 0
+    assert shell("produce", "load-of-json", "--count", "3", "--size", "9").code == 0
+    values = shell.good("consume", "load-of-json").out.splitlines()
+    sizes = {len(each) for each in values}
+    assert sizes == {9, 60, 100, 2000}
+    assert all(json.loads(each)["number"] >= 0 for each in values if len(each) > 9)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client import Producer
 from moldau.errors import ConfigError
-from moldau.link.hosted_services import HostBroker
+from moldau.link.http.hosted import HostBroker
 from moldau.logging import Logger, Loggers
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.hosted import BODY_BYTES_MAX, at_broker, prepare
@@ -81,10 +81,10 @@ def registered(url: str, subject: str, schema: str, **more: Any) -> int:
     found: list[int] = []
 
     def is_taken() -> bool:
-        with httpx.Client(base_url=url, trust_env=False, timeout=60, **more) as client:
+        with httpx2.Client(base_url=url, trust_env=False, timeout=60, **more) as client:
             try:
                 answer = client.post(f"/subjects/{subject}/versions", json={"schema": schema})
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 return False  # the broker is just starting, or ends
         assert answer.status_code in (200, 500), answer.text
         if answer.status_code == 200:
@@ -112,7 +112,7 @@ def test_a_broker_serves_while_its_registry_compares_schemas(
             EmbeddedBroker() as broker,
             Producer(settings_of(broker)) as producer,
             serve(HostBroker(settings_of(broker), {}, 1)) as service,
-            httpx.AsyncClient(base_url=service.address, timeout=60) as http,
+            httpx2.AsyncClient(base_url=service.address, timeout=60) as http,
         ):
             rest = Answers(http)
             await rest.register("a", USER)
@@ -160,7 +160,7 @@ def test_a_registry_logs_in_as_its_secure_broker_does(tmp_path: Path) -> None:
         *("--registry", f"127.0.0.1:{at}", "--set", f"moldau.registry.http.config={config}"),
     )
     token = {"Authorization": "Bearer a-token"}
-    with broker_process(tmp_path, *words) as broker, httpx.Client(trust_env=False) as client:
+    with broker_process(tmp_path, *words) as broker, httpx2.Client(trust_env=False) as client:
         url = f"http://127.0.0.1:{at}"
         assert registered(url, "a", USER, headers=token) == 1
         assert client.get(f"{url}/subjects").status_code == 401
@@ -239,12 +239,12 @@ def test_another_brokers_registry_writes_when_the_writers_broker_is_killed() -> 
 
 def is_writing(url: str) -> bool:
     """Whether the instance is the one that writes."""
-    page = httpx.get(f"{url}/metrics", trust_env=False).text
+    page = httpx2.get(f"{url}/metrics", trust_env=False).text
     return "kafka_schema_registry_master_slave_role 1" in page.splitlines()
 
 
 def versions(url: str) -> Mapping[str, list[int]]:
     """The versions of each subject."""
-    with httpx.Client(base_url=url, trust_env=False) as client:
+    with httpx2.Client(base_url=url, trust_env=False) as client:
         subjects = client.get("/subjects").json()
         return {each: client.get(f"/subjects/{each}/versions").json() for each in subjects}

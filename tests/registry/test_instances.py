@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
+import httpx2
 import pytest
 
-from moldau.client import Admin, NewTopic, Producer
+from moldau.client import Producer
 from moldau.client.serdes.registry import Schema, SchemaRegistry
-from moldau.errors import ConfigError
-from moldau.registry.log import SchemasLog
+from moldau.folds.leader_writer import Outcome
 from moldau.registry.records import delete_entry
-from moldau.registry.store import Store
+from moldau.registry.server import Options, SchemaRegistryServer
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker, SyncEmbeddedBroker
 from tests.registry.served import (
@@ -88,18 +87,6 @@ def test_any_of_two_instances_takes_writes_and_shows_them() -> None:
     run_real(main)
 
 
-def test_a_topic_that_is_not_compacted_is_refused() -> None:
-    async def main(runtime: Runtime) -> None:
-        async with EmbeddedBroker() as broker:
-            async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-                await admin.create_topic(NewTopic("_schemas", 1))
-            with pytest.raises(ConfigError, match="compacted"):
-                async with instance(runtime, broker):
-                    pass
-
-    run_real(main)
-
-
 @pytest.mark.deep  # it waits for the killed one's session to end
 def test_a_killed_leader_loses_nothing_and_no_id_is_given_twice(
     moldau_broker: SyncEmbeddedBroker,
@@ -108,7 +95,7 @@ def test_a_killed_leader_loses_nothing_and_no_id_is_given_twice(
     ids: dict[str, int] = {}
 
     async def register(url: str, names: range) -> None:
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+        async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
             for number in names:
                 subject = f"kill-{number}"
                 name = f"Kill{number}"
@@ -120,7 +107,7 @@ def test_a_killed_leader_loses_nothing_and_no_id_is_given_twice(
                 ids[subject] = found.json()["id"]
 
     async def check(url: str) -> None:
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+        async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
             for subject, schema_id in ids.items():
                 found = await http.get(f"/subjects/{subject}/versions/1")
                 assert found.json()["id"] == schema_id
@@ -143,12 +130,14 @@ def test_a_leader_that_was_replaced_unseen_cannot_write() -> None:
     async def main(runtime: Runtime) -> None:
         async with EmbeddedBroker() as broker, instance(runtime, broker) as (rest, server):
             await rest.register("a", USER)
-            other = SchemasLog(runtime, settings_of(broker), "_schemas", log_of(runtime))
-            store = Store()
+            other = SchemaRegistryServer(
+                runtime, settings_of(broker), Options(("127.0.0.1", 0)), log_of(runtime)
+            )
             try:
-                await other.start(store.replay)
-                await other.lead("schema-registry-_schemas")
-                await other.append([delete_entry("a", 1)])  # the next election ends its lead
+                await other.fold.start()
+                await other.writer.claim()
+                # the next election ends its lead
+                await other.writer.write(lambda: Outcome(None, [delete_entry("a", 1)]))
                 status, found = await rest.ask(
                     "POST", "/subjects/b/versions", {"schema": '"string"'}
                 )

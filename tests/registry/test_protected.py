@@ -7,7 +7,7 @@ import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.client.serdes.registry import Schema
@@ -44,12 +44,12 @@ def protection(folder: Path) -> Path:
     return path
 
 
-def client(folder: Path, url: str, **more: object) -> httpx.Client:
+def client(folder: Path, url: str, **more: object) -> httpx2.Client:
     """Return a client that trusts the authority."""
     context = ssl.create_default_context(cafile=f"{folder}/ca.pem")
     if more.pop("certificate", True):
         context.load_cert_chain(f"{folder}/ann.pem")
-    return httpx.Client(base_url=url, verify=context, trust_env=False, timeout=60, **more)  # type: ignore[arg-type]
+    return httpx2.Client(base_url=url, verify=context, trust_env=False, timeout=60, **more)  # type: ignore[arg-type]
 
 
 def test_protected_instances_serve_users_and_pass_their_writes_on(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_protected_instances_serve_users_and_pass_their_writes_on(tmp_path: Path
                 assert rest.get("/subjects", headers=token).status_code == 200
             with (
                 client(tmp_path, url, certificate=False) as without,
-                pytest.raises(httpx.HTTPError),
+                pytest.raises(httpx2.HTTPError),
             ):
                 without.get("/subjects", auth=("ann", "secret"))
         settings = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client.serdes.registry.http import HttpRequest
-from moldau.link.http_protection import load_peer_context
+from moldau.link.http.protection import load_peer_context
 from moldau.registry.refusals import Refusal
 from moldau.registry.server import Options, SchemaRegistryServer, _Peers
 from moldau.runtime import Runtime

@@ -13,7 +13,7 @@ import pytest
 from moldau.registry import catalogue
 from moldau.registry.application import MEDIA_TYPE
 from moldau.registry.catalogue import Catalogue
-from moldau.registry.formats.contract import Work
+from moldau.values.compatibility import Work
 from tests.registry.served import USER, USER_2, USER_BAD, Answers, Memory, in_memory
 
 Check = Callable[[Answers, Memory], Awaitable[None]]

@@ -18,9 +18,9 @@ from release.build import DISTRIBUTIONS, build
 from release.requirements import write_requirements
 from tests.architecture.sources import ROOT
 from tests.connect.processes import wait_until
-from tests.connect.worker.dev_processes import PATIENCE_S, dev
 from tests.console.screen import Screen, chromium, opened
 from tests.console.shots import LOOKS, without_findings
+from tests.dev.dev_processes import PATIENCE_S, dev
 from tests.wheels import install, needs_uv, new_folder, own_wheels, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]

@@ -169,6 +169,18 @@ def test_what_a_lost_truncation_cut_is_there_again(size: int) -> None:
     assert node.read("/log") == b"d" * 50
 
 
+@pytest.mark.parametrize("at", [0, 65_535, 65_536, 131_071, 200_000, 299_999])
+def test_what_was_cut_off_a_large_file_of_zeros_is_there_again(at: int) -> None:
+    node = Node()
+    data = bytearray(300_000)
+    data[at] = 7
+    node.durable("/index", bytes(data))
+    with node.files.open("/index", "update") as file:
+        file.truncate(10)
+    node.power_loss(survival=0.0)
+    assert node.read("/index") == bytes(data)
+
+
 def test_a_synced_truncation_stays() -> None:
     node = Node()
     node.durable("/log", b"d" * 50)

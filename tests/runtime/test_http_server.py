@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from moldau.config.environment import load_environment
 from moldau.runtime import Runtime, http_server
+from moldau.runtime.http_door import NO_BODY, DoorRules
 from moldau.runtime.http_server import HttpServer
+from moldau.runtime.places import host_name
 from tests.runtime.arena import HOST, play
 
 pytestmark = pytest.mark.real
 
-ASK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+RULES = DoorRules(NO_BODY)
 
 
 async def application(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
@@ -40,7 +44,7 @@ def test_silent_connections_make_room_and_end_in_time(monkeypatch: pytest.Monkey
     async def main(runtime: Runtime) -> None:
         server = HttpServer(runtime, "pages", "choose another port")
         _, port = server.bind(HOST, 0)
-        await server.start(application)
+        await server.start(application, RULES)
         monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
         silent = [await asyncio.open_connection(HOST, port) for _ in range(3)]
         last = [await asyncio.open_connection(HOST, port) for _ in range(2)]
@@ -59,6 +63,36 @@ def test_silent_connections_make_room_and_end_in_time(monkeypatch: pytest.Monkey
     play("asyncio", main)
 
 
+@pytest.mark.parametrize(
+    ("bound", "hosts"),
+    [
+        (HOST, {"localhost": 200, HOST: 200, "10.1.2.3": 403}),
+        ("0.0.0.0", {"localhost": 200, "10.1.2.3": 200, "0.0.0.0": 200}),  # noqa: S104
+    ],
+)
+def test_a_server_knows_the_names_of_its_address_machine_and_process(
+    bound: str, hosts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOLDAU_HTTP_ALLOWED_HOSTS", "api.example.org, *.shop.internal")
+    names = {"api.example.org": 200, "a.shop.internal": 200, "advertised": 200, "evil.example": 403}
+
+    async def main(runtime: Runtime) -> None:
+        server = HttpServer(runtime, "pages", "choose another port")
+        _, port = server.bind(bound, 0)
+        await server.start(application, DoorRules(NO_BODY, names=("Advertised",)))
+        for host, status in {**hosts, **names, host_name(): 200}.items():
+            sent = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+            found = await answer(port, sent=sent)
+            assert found.split()[1] == str(status).encode(), host
+        await server.aclose()
+
+    play("asyncio", main)
+
+
+def test_further_names_of_http_servers_are_no_setting_of_a_broker() -> None:
+    assert load_environment({"MOLDAU_HTTP_ALLOWED_HOSTS": "a"}) == ()
+
+
 def test_a_request_that_the_end_cuts_off_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     async def main(runtime: Runtime) -> None:
         begun = asyncio.Event()
@@ -69,7 +103,7 @@ def test_a_request_that_the_end_cuts_off_is_answered(caplog: pytest.LogCaptureFi
 
         server = HttpServer(runtime, "pages", "choose another port")
         _, port = server.bind(HOST, 0)
-        await server.start(endless)
+        await server.start(endless, RULES)
         asked = asyncio.ensure_future(answer(port))
         await begun.wait()
         await server.aclose()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.names import Found, bound, is_address, look_up, plain_address
+from moldau.runtime.names import ResolvedAddress, bound, is_address, look_up, plain_address
 from tests.programs import FORKING
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 from tests.runtime.test_tls import certificate as certificate
@@ -66,8 +66,8 @@ def test_an_address_is_written_as_the_resolver_writes_it_without_being_looked_up
 
 
 def test_an_address_that_means_nothing_on_other_links_says_its_own() -> None:
-    def found(address: object) -> Found:
-        return Found(socket.AF_INET6, socket.SOCK_STREAM, 6, "", address)
+    def found(address: object) -> ResolvedAddress:
+        return ResolvedAddress(socket.AF_INET6, socket.SOCK_STREAM, 6, "", address)
 
     assert found(("fe80::1", 7, 0, 2)).host == "fe80::1%2"
     assert found(("::1", 7, 0, 0)).host == "::1"
@@ -202,14 +202,14 @@ def test_families_that_a_machine_does_not_have_are_left_out_unless_it_has_none(
     monkeypatch: pytest.MonkeyPatch, missing: Sequence[int]
 ) -> None:
     name(monkeypatch, [HOST, "::1"])
-    makes = Found.socket
+    makes = ResolvedAddress.socket
 
-    def make(found: Found) -> socket.socket:
+    def make(found: ResolvedAddress) -> socket.socket:
         if found.family in missing:
             raise OSError(errno.EAFNOSUPPORT, "not here")
         return makes(found)
 
-    monkeypatch.setattr(Found, "socket", make)
+    monkeypatch.setattr(ResolvedAddress, "socket", make)
 
     async def families() -> list[int]:
         sockets = await bound(NAME, 0)

@@ -32,8 +32,12 @@ def test_an_exception_is_raised_to_who_waits() -> None:
         threaded.run(fail)
 
 
+def threads_of(node: str) -> list[str]:
+    """Return the names of a runtime's threads; those of others come and go meanwhile."""
+    return [each.name for each in threading.enumerate() if each.name.startswith(f"{node}-")]
+
+
 def test_closing_ends_its_tasks_and_threads() -> None:
-    before = threading.active_count()
     ended: list[str] = []
 
     async def wait_for_ever() -> None:
@@ -46,13 +50,14 @@ def test_closing_ends_its_tasks_and_threads() -> None:
         runtime.spawn(wait_for_ever(), name="waits")
         await runtime.run_blocking(threading.get_ident)
 
-    threaded = ThreadedRuntime()
+    threaded = ThreadedRuntime("closed")
     with threaded:
         threaded.run(begin)
+        assert len(threads_of("closed")) == 2
     threaded.close()
 
     assert ended == ["task"]
-    assert threading.active_count() == before
+    assert threads_of("closed") == []
 
 
 def test_its_thread_ends_even_if_what_runs_there_cannot_be_ended(
@@ -62,12 +67,11 @@ def test_its_thread_ends_even_if_what_runs_there_cannot_be_ended(
         raise RuntimeError("no more threads")
 
     monkeypatch.setattr(RealRuntime, "aclose", fail)
-    before = threading.active_count()
 
-    with pytest.raises(RuntimeError, match="no more threads"), ThreadedRuntime():
-        pass
+    with pytest.raises(RuntimeError, match="no more threads"), ThreadedRuntime("unclosed"):
+        assert len(threads_of("unclosed")) == 1
 
-    assert threading.active_count() == before
+    assert threads_of("unclosed") == []
 
 
 def test_one_that_was_never_started_can_be_closed() -> None:

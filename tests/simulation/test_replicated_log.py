@@ -51,7 +51,7 @@ def test_what_once_was_wrong_stays_right(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", suites.seeds(range(BLOCKS), quick=4))
+@pytest.mark.parametrize("block", suites.seeds(range(BLOCKS), quick=1))
 def test_all_promises_are_kept(block: int) -> None:
     run_seeds(scenario, range(block, SEEDS, BLOCKS), twice_every=TWICE_EVERY)
 

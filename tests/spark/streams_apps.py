@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -271,6 +271,19 @@ class Line:
 
     text: str
     words: int
+
+
+def made_records(name: str, add: Callable[[int, Line], int]) -> Streams:
+    """Records of a selection, the sums of an expression, and two streams in one aggregate, with a
+    function of another module."""
+    app = Streams(name, emit="every")
+    lines = app.stream(f"{name}-lines", str, key=str).map_values(_line, type=Line)
+    chosen = lines.select("text", double=col("words") * 2)
+    chosen.to(f"{name}-chosen")
+    sums = chosen.group_by_key().agg(total=col("double").sum(), name="sums")
+    sums.changes().to(f"{name}-sums")
+    lines.group_by_key().cogroup(add).aggregate(0, name="added").changes().to(f"{name}-added")
+    return app
 
 
 def _line(text: str) -> Line:

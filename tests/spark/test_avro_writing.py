@@ -16,10 +16,10 @@ pytest.importorskip("fastavro")
 import fastavro
 import pyarrow as pa
 
-from moldau.client.serdes.contract import SerializationFailed
 from moldau.errors import ConfigError
 from moldau.spark.avro import avro_reader, avro_to_ddl
 from moldau.spark.avro_writing import ValueWriter, check_record, schema_of, value_writer
+from moldau.values.failures import SerializationFailed
 
 ORDER = json.dumps(
     {

@@ -25,12 +25,7 @@ def test_rows_are_those_of_the_kafka_source(
     make_topic(moldau_broker, moldau_topic)
     with Producer(bootstrap_servers=moldau_broker.bootstrap_servers) as producer:
         producer.send(
-            moldau_topic,
-            b"v",
-            key=b"k",
-            partition=1,
-            headers=[("h", b"1")],
-            timestamp_ms=AT_MS,
+            moldau_topic, b"v", key=b"k", partition=1, headers=[("h", b"1")], timestamp_ms=AT_MS
         ).result()
         producer.send(moldau_topic, None, key=None, partition=1, timestamp_ms=AT_MS + 1).result()
 

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.client.sync import Admin, Producer, Topic, TopicPartition
 from moldau.errors.codes import KafkaError
+from moldau.executors.clients import CLIENTS
 from moldau.ids import format_uuid
 from moldau.spark import fetching
 from moldau.spark.ranges import OffsetRange
@@ -52,9 +53,7 @@ def read(moldau_broker: SyncEmbeddedBroker, moldau_topic: str) -> Iterator[Reads
     send(moldau_broker, moldau_topic, numbers(10))
     made = Reads(moldau_broker, moldau_topic)
     yield made
-    consumer = fetching._CONSUMERS.pop(frozenset(made.settings.items()), None)
-    if consumer is not None:
-        consumer.close()
+    CLIENTS.clear()
 
 
 @pytest.mark.parametrize("has_ids", [True, False])

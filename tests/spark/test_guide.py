@@ -96,8 +96,7 @@ _PREFIXES = ("value.option.", "sink.option.", "source.option.")
 
 
 @pytest.mark.parametrize(
-    ("header", "kind"),
-    [("| Key | |", SparkSinkConfig), ("| Source key | |", SparkSourceConfig)],
+    ("header", "kind"), [("| Key | |", SparkSinkConfig), ("| Source key | |", SparkSourceConfig)]
 )
 def test_the_keys_of_the_guide_are_known(header: str, kind: type[SparkConfig]) -> None:
     tables = [each.split("\n\n")[0] for each in text_of(GUIDE).split(header)[1:]]

@@ -6,8 +6,7 @@ import pytest
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
-from moldau.spark.durations import duration_ms
-from moldau.spark.options import ReadOptions, parse_read, unused_options
+from moldau.spark.options import ReadOptions, duration_ms, parse_read, unused_options
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders, payments"}
 

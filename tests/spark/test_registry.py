@@ -13,12 +13,13 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from moldau.client.serdes.contract import Place  # noqa: E402
-from moldau.client.serdes.registry.schemas import RegistryError, Schema  # noqa: E402
+from moldau.client.serdes.registry.schemas import RegistryError  # noqa: E402
 from moldau.client.sync import SchemaRegistry  # noqa: E402
 from moldau.errors import ConfigError  # noqa: E402
 from moldau.spark.options import parse_read  # noqa: E402
 from moldau.spark.value_types import value_type  # noqa: E402
 from moldau.spark.values import value_column  # noqa: E402
+from moldau.values.schema import Schema  # noqa: E402
 from tests.client.serdes.served_registry import ServedRegistry, served_registry  # noqa: E402
 
 PLACE = Place("orders", False)
@@ -169,9 +170,7 @@ def test_a_value_that_is_no_record_is_unreadable(served: ServedRegistry) -> None
     assert rows(served, "json", "list", ID, listed + b"[1]", listed + b"[" * 100_000) == [None] * 2
 
 
-def test_a_schema_that_the_registry_does_not_have_is_asked_for_once(
-    served: ServedRegistry,
-) -> None:
+def test_a_schema_that_the_registry_does_not_have_is_asked_for_once(served: ServedRegistry) -> None:
     with SchemaRegistry(served.url) as registry:
         known = frame(registry.register("avro-value", Schema(json.dumps(V1))))
 

@@ -82,8 +82,7 @@ def _read(values: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("mode", "left"),
-    [("permissive", [7, 8, 9, 10]), ("skip", [7, 9, 10]), ("rejects", [8])],
+    ("mode", "left"), [("permissive", [7, 8, 9, 10]), ("skip", [7, 9, 10]), ("rejects", [8])]
 )
 def test_records_that_cannot_be_read_are_null_or_left_out_or_the_only_ones(
     mode: str, left: list[int]

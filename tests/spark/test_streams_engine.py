@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -41,6 +42,33 @@ def test_an_app_gives_what_the_embedded_engine_gives(
 
     assert len(found) > 7
     assert found == expected
+
+
+def test_made_records_and_functions_of_other_modules_run_in_executors(
+    spark: Any,
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "adders_of_lines.py").write_text("def add(total, line): return total + line.words")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    add = import_module("adders_of_lines").add
+    servers = moldau_broker.bootstrap_servers
+    names = f"{moldau_topic}-e", f"{moldau_topic}-s"
+    one, other = (apps.made_records(name, add) for name in names)
+    for name, app in zip(names, (one, other), strict=True):
+        apps.make_topics(servers, app)
+        apps.write(servers, name, 0, 100, has_cities=False)
+
+    expected = apps.in_order(apps.embedded(servers, one, tmp_path / "state"), names[0])
+    with other.on_spark(
+        spark, checkpoint=str(tmp_path / "checkpoint"), bootstrap=servers
+    ) as running:
+        running.process_available()
+
+    assert apps.in_order(apps.outs_of(servers, other), names[1]) == expected
+    assert {topic for topic, _, _ in expected} == {"-chosen", "-sums", "-added"}
 
 
 def test_an_app_goes_on_from_its_checkpoint(

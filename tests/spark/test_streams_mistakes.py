@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 
@@ -14,7 +15,7 @@ from moldau.runtime.real_files import RealFiles
 from moldau.spark.java import find_java
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.failures import first_line
+from moldau.streams.spark.failures import JAVA_DIED, first_line, without_java
 from moldau.streams.spark.stage import _unpickled
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
@@ -46,17 +47,22 @@ app.stream("NAME-lines", str, key=str).map_values(lambda line: str(int(line))).t
 """
 
 
+def words_of(folder: Path, servers: str) -> list[str]:
+    """The command line on the app in this folder."""
+    return [
+        *(sys.executable, "-m", "moldau.cli", "streams", "run", "mistaken:app"),
+        *("--bootstrap", servers, "--engine", "spark", "--master", "local[1]"),
+        *("--checkpoint", str(folder / "checkpoint")),
+    ]
+
+
 def run(
     folder: Path, servers: str, app: str, *words: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """The command on an app of this text, to its end."""
     (folder / "mistaken.py").write_text(app)
     return subprocess.run(  # noqa: S603 - our own command
-        [
-            *(sys.executable, "-m", "moldau.cli", "streams", "run", "mistaken:app"),
-            *("--bootstrap", servers, "--engine", "spark", "--master", "local[1]"),
-            *("--checkpoint", str(folder / "checkpoint"), *words),
-        ],
+        [*words_of(folder, servers), *words],
         cwd=folder,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **variables},
         stdin=subprocess.DEVNULL,
@@ -124,6 +130,67 @@ def test_a_record_that_fails_is_told_without_the_frames_of_java(
     lines = done.stderr.splitlines()
     assert "ValueError: invalid literal for int()" in lines[-1]
     assert not [line for line in lines if line.startswith(("\tat ", "Traceback", "  File "))]
+
+
+def test_the_end_of_java_is_named_with_what_to_do(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, name = moldau_broker.bootstrap_servers, moldau_topic
+    apps.make_topics(servers, apps.word_count(name))
+    (tmp_path / "mistaken.py").write_text(_NUMBERS.replace("NAME", name))
+    java = {
+        "JAVA_HOME": find_java().home,
+        "PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{QUICK_JAVA}' pyspark-shell",
+    }
+    with subprocess.Popen(  # noqa: S603 - our own command
+        words_of(tmp_path, servers),
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **java},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as driver:
+        assert driver.stdout is not None
+        assert "starts on Spark" in driver.stdout.readline()
+        (pid,) = children_of(driver.pid, "java")
+        os.kill(pid, SIGKILL)
+        apps.write(servers, name, 0, 1, has_cities=False)
+        _, err = driver.communicate(timeout=_WAIT_S)
+
+    assert driver.returncode == 1
+    last = err.splitlines()[-1]
+    assert last.startswith(f"moldau: app={name}: Spark's Java process has died: look for ")
+    assert "Traceback" not in err
+
+
+def children_of(pid: int, name: str) -> list[int]:
+    """The processes of this name below a process."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            front, _, rest = each.read_text().rpartition(")")
+            if front.partition("(")[2] == name and int(rest.split()[1]) == pid:
+                found.append(int(each.parent.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(111, "Connection refused"),
+        ConnectionResetError(104, "Connection reset by peer"),
+        RuntimeError("An error occurred while calling o12.collect"),
+        RuntimeError("Error while sending or receiving"),
+        RuntimeError("Answer from Java side is empty"),
+    ],
+)
+def test_each_call_of_a_java_that_is_gone_names_it(error: Exception) -> None:
+    pytest.importorskip("py4j")
+
+    assert first_line(error) == JAVA_DIED
+    with without_java():
+        if isinstance(error, OSError):
+            raise error
 
 
 def test_a_package_that_executors_lack_is_named() -> None:

@@ -26,9 +26,9 @@ from moldau.streams import (
     Windowed,
 )
 from moldau.streams.app import LakeOptions, SourceOptions
-from moldau.streams.dsl.cogrouped import Cogrouped
-from moldau.streams.dsl.grouped_table import GroupedTable
+from moldau.streams.dsl.grouped import Cogrouped
 from moldau.streams.dsl.options import JoinOptions, TableOptions
+from moldau.streams.dsl.table import GroupedTable
 from moldau.streams.testing.driver import Driver
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "streams-reference.md"

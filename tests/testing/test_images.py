@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 import sqlalchemy as sa
@@ -120,7 +120,7 @@ def test_the_worker_writes_a_topic_to_postgresql(tmp_path: Path) -> None:
             outside = machine.here("broker", "localhost:9092")
             with Producer(bootstrap_servers=outside) as producer:
                 producer.send(config["topics"], b'{"id": 7, "cents": 350}').result(30)
-            answer = httpx.put(f"{rest}/connectors/orders/config", json=config, timeout=60)
+            answer = httpx2.put(f"{rest}/connectors/orders/config", json=config, timeout=60)
             assert answer.status_code == 201, answer.text
             eventually(lambda: rows(url, config["topics"]) == [(7, 350)], within_s=60)
             assert running["worker"].stop() == 0

@@ -1,4 +1,5 @@
-"""Real processes: leaders are killed with kill -9 again and again, and producers lose nothing."""
+"""Real processes: leaders are killed with kill -9 again and again, and producers lose nothing; all
+nodes are killed together, and no end is reported below what was acknowledged."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from threading import Event, Thread
 
 import pytest
 
+from moldau.client import LATEST
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer, TopicPartition
+from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic
 from moldau.testing import Cluster
 
@@ -128,7 +131,7 @@ def values_of(servers: str, topic: str, partition: int, last: int) -> list[bytes
     return found
 
 
-@pytest.mark.parametrize("sender", [Ours, Librdkafka])
+@pytest.mark.parametrize("sender", [Ours, pytest.param(Librdkafka, marks=pytest.mark.deep)])
 def test_a_killed_leader_costs_no_record(cluster: Cluster, sender: type[Sending]) -> None:
     servers = cluster.bootstrap_servers
     topic = f"killed-{sender.__name__.lower()}"
@@ -165,3 +168,50 @@ def test_a_killed_leader_costs_no_record(cluster: Cluster, sender: type[Sending]
         assert len(found) == len(set(found)), "doubled"
         assert told.keys() <= set(found), "lost"
         assert found == sorted(found, key=int), "in another order"
+
+
+def ends_of(servers: str, places: list[TopicPartition], *, is_committed: bool) -> dict[int, int]:
+    """The ends of the partitions, as soon as the first broker can be asked."""
+    found: dict[int, int] = {}
+
+    def is_found() -> bool:
+        try:
+            with Admin(bootstrap_servers=servers) as admin:
+                ends = admin.list_offsets(dict.fromkeys(places, LATEST), is_committed=is_committed)
+        except KafkaError:
+            return False
+        found.update({place.partition: each.offset for place, each in ends.items()})
+        return True
+
+    until(is_found, "the ends of all partitions")
+    return found
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_after_all_nodes_died_no_end_is_below_what_was_acknowledged(
+    cluster: Cluster, is_committed: bool
+) -> None:
+    servers = cluster.bootstrap_servers
+    topic = f"all-killed-{is_committed}".lower()
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 3)])
+    places = [TopicPartition(topic, each) for each in range(PARTITIONS)]
+    sending = Ours(servers, topic)
+    sending.begin()
+    try:
+        for _ in range(CYCLES):
+            sending.await_more(300)
+            for each in cluster.node_ids:
+                cluster.kill(each)
+            lasts = dict.fromkeys(range(PARTITIONS), 0)
+            for partition, offset in list(sending.places.values()):
+                lasts[partition] = max(offset, lasts[partition])
+            for each in cluster.node_ids:
+                cluster.launch(each)
+            ends = ends_of(servers, places, is_committed=is_committed)
+            assert not {at: (ends[at], last) for at, last in lasts.items() if ends[at] <= last}
+            for each in cluster.node_ids:
+                cluster.await_up(each)
+    finally:
+        sending.end()
+    assert not sending.errors

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from moldau.tracing import Attribute, Kind, Sampler, SpanContext, Tracer
-from moldau.tracing.choice import Choice
-from moldau.tracing.otlp import span_message
+from moldau.tracing.sampling import Choice
+from moldau.tracing.spans import span_message
 
 PARENT = SpanContext(b"\1" * 16, b"\2" * 8, True, b"x=1")
 

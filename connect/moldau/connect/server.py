@@ -21,7 +21,7 @@ from moldau.connect.herder.herder import Herder
 from moldau.connect.herder.membership import Alone, Membership
 from moldau.connect.herder.operations import Operations
 from moldau.connect.installed.converters import check_converters
-from moldau.connect.rest.application import Api, make_application
+from moldau.connect.rest.application import ALLOWED_ORIGINS, Api, make_application
 from moldau.connect.rest.exposition import read_metrics
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.rest.levels import Levels
@@ -38,8 +38,8 @@ from moldau.connect.storage.standalone import (
     offsets_topic,
 )
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
-from moldau.connect.storage.topic_log import TopicLog, TopicSpec
-from moldau.connect.task.settings import client_settings
+from moldau.connect.storage.topic_log import TopicLog
+from moldau.connect.task.settings import client_settings, listed
 from moldau.connect.worker.settings import (
     DISTRIBUTED,
     complete,
@@ -48,14 +48,16 @@ from moldau.connect.worker.settings import (
     unknown_settings,
 )
 from moldau.errors import ConfigError
-from moldau.link.http_protection import open_to_all
-from moldau.link.otlp import OtlpPush
-from moldau.link.otlp_metrics import SETTING, metrics_push, metrics_target
+from moldau.folds.topic import FoldTopic
+from moldau.link.http.protection import HttpProtection, open_to_all
+from moldau.link.telemetry.metrics import SETTING, metrics_push, metrics_target
+from moldau.link.telemetry.otlp import OtlpPush
 from moldau.logging import Loggers
 from moldau.metrics import Metric
 from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
 from moldau.runtime.children import process_environment
+from moldau.runtime.http_door import JSON, DoorRules
 from moldau.runtime.http_server import HttpServer
 
 ID_FILE: Final = "worker-id"
@@ -173,7 +175,9 @@ class ConnectWorker:
         if self._rest is None:
             return
         version = platform_version()
-        forwarding = Forwarding(self.protection.scheme, client_verification(self.settings))
+        forwarding = Forwarding(
+            self._runtime, self.protection.scheme, client_verification(self.settings)
+        )
         self.herder.send_tasks = forwarding.send_tasks
         self.herder.fencing.ask_leader = forwarding.fence
         api = Api(self.operations, lambda: self._cluster_id, version, forwarding)
@@ -184,9 +188,8 @@ class ConnectWorker:
         ]
         await self._serve_admin(Levels(api), routes)
         application = make_application(routes, self.settings)
-        await self._rest.start(
-            self.protection.guard(application, _needs_no_login), self.protection.context
-        )
+        guarded = self.protection.guard(application, _needs_no_login)
+        await self._rest.start(guarded, self._door(self.protection), self.protection.context)
 
     async def _serve_admin(self, levels: Levels, routes: list[Route]) -> None:
         """Serve /admin on the address in `admin.listeners`; an empty setting turns /admin off."""
@@ -198,7 +201,12 @@ class ConnectWorker:
             self.admin_address = self._admin_rest.bind(*_admin_address(text))
             application = make_application(levels.routes(), self.settings)
             by = self._admin_protection
-            await self._admin_rest.start(by.guard(application), by.context)
+            await self._admin_rest.start(by.guard(application), self._door(by), by.context)
+
+    def _door(self, by: HttpProtection) -> DoorRules:
+        advertised = self.settings.get("rest.advertised.host.name")
+        rules = by.rules((JSON,), () if advertised is None else (advertised,))
+        return replace(rules, origins=listed(self.settings, ALLOWED_ORIGINS))
 
     async def _find_cluster(self) -> None:
         settings = client_settings(self.settings, "admin.")
@@ -234,7 +242,7 @@ class ConnectWorker:
             return self._standalone_stores(self._location.state.rstrip("/"))
         topics = internal_topics(self.settings)
         return (
-            ConfigStore(self._topic(topics.config)),
+            ConfigStore(self._topic(topics.config, topics.leader_id)),
             StatusStore(self._topic(topics.status)),
             OffsetStore(self._topic(topics.offset)),
         )
@@ -250,9 +258,9 @@ class ConnectWorker:
         configs = CountedConfigs(self._runtime, state) if is_exact else MemoryLog()
         return ConfigStore(configs), StatusStore(MemoryLog()), OffsetStore(offsets)
 
-    def _topic(self, spec: TopicSpec) -> TopicLog:
-        log = self._loggers.get("moldau.connect.storage").bind(topic=spec.name)
-        return TopicLog(self._runtime, client_settings(self.settings), spec, log)
+    def _topic(self, topic: FoldTopic, leader_id: str | None = None) -> TopicLog:
+        log = self._loggers.get("moldau.connect.storage").bind(topic=topic.name)
+        return TopicLog(self._runtime, client_settings(self.settings), topic, log, leader_id)
 
     async def aclose(self) -> None:
         """Stop the REST API, then the tasks. On return offsets are stored and the port is free."""

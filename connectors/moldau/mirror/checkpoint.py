@@ -15,8 +15,7 @@ from moldau.connectors.promise import AT_LEAST_ONCE
 from moldau.mirror.clusters import SIDES, as_connect_error, ensure_compacted, open_admin
 from moldau.mirror.formats import Checkpoint
 from moldau.mirror.group_offsets import GroupOffsets, chosen_groups
-from moldau.mirror.rounds import Rounds
-from moldau.mirror.schedule import Schedule
+from moldau.mirror.rounds import Rounds, Schedule
 from moldau.mirror.settings import ASSIGNED_GROUPS, PACKAGE, CheckpointConfig
 from moldau.mirror.topics import divided
 

@@ -48,11 +48,11 @@ def client_settings(props: Mapping[str, str], side: Side, kind: Kind) -> dict[st
     known = _TABLES[kind]
     found = {
         name: value
-        for name, value in _beneath(props, f"{side}.cluster.").items()
+        for name, value in beneath(props, f"{side}.cluster.").items()
         if known.find(name) is not None or name.startswith(("ssl.", "sasl."))
     }
     own = {name: value for name, value in props.items() if name not in _OF_CONNECTOR}
-    found |= _beneath(own, f"{kind}.") | _beneath(own, f"{side}.{kind}.")
+    found |= beneath(own, f"{kind}.") | beneath(own, f"{side}.{kind}.")
     return {name: value for name, value in found.items() if name not in _OF_JAVA}
 
 
@@ -76,7 +76,8 @@ def client_problems(props: Mapping[str, str]) -> Iterator[Problem]:
                 yield Problem(name, f"{name}: {each.reason}{hint}")
 
 
-def _beneath(props: Mapping[str, str], prefix: str) -> dict[str, str]:
+def beneath(props: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the settings whose names begin with the prefix, without it."""
     return {
         name.removeprefix(prefix): value for name, value in props.items() if name.startswith(prefix)
     }

@@ -142,9 +142,7 @@ class TopicCopies:
                 if not changes:
                     continue
                 self._target.alter_configs(
-                    Resource(ResourceType.TOPIC, remote),
-                    set_to=changes.set_to,
-                    unset=changes.unset,
+                    Resource(ResourceType.TOPIC, remote), set_to=changes.set_to, unset=changes.unset
                 )
             except KafkaError as error:
                 if error.retriable:

@@ -23,6 +23,7 @@ from moldau.connect.config.connectors import SourceConfig
 from moldau.connect.task.settings import client_settings as shared_settings
 from moldau.connect.worker.settings import unknown_settings
 from moldau.errors import ConfigError
+from moldau.mirror.clusters import beneath
 from moldau.mirror.settings import (
     CLIENT_PREFIXES,
     PACKAGE,
@@ -54,13 +55,10 @@ _REPLICAS: Final = (
     "heartbeats.topic.replication.factor",
 )
 _QUICK: Final = {
-    "refresh.topics.interval.seconds": "10",
-    "refresh.groups.interval.seconds": "10",
-    "sync.topic.configs.interval.seconds": "60",
-    "emit.checkpoints.interval.seconds": "5",
-    "sync.group.offsets.interval.seconds": "5",
-    "consumer.poll.timeout.ms": "500",
-}
+    "refresh.topics.interval.seconds": "10", "refresh.groups.interval.seconds": "10",
+    "sync.topic.configs.interval.seconds": "60", "emit.checkpoints.interval.seconds": "5",
+    "sync.group.offsets.interval.seconds": "5", "consumer.poll.timeout.ms": "500",
+}  # fmt: skip
 """What a person in front of the command waits for."""
 
 
@@ -211,7 +209,7 @@ def flows_in(text: str, path: str) -> FlowsReading:
         raise ConfigError(
             "must name two clusters or more, as in: clusters = A, B", setting="clusters", file=path
         )
-    of_cluster = {each: _beneath(props, f"{each}.") for each in clusters}
+    of_cluster = {each: beneath(props, f"{each}.") for each in clusters}
     for name, settings in of_cluster.items():
         if not settings.get("bootstrap.servers", "").strip():
             raise ConfigError("name the brokers", setting=f"{name}.bootstrap.servers", file=path)
@@ -234,12 +232,6 @@ def flows_in(text: str, path: str) -> FlowsReading:
     return FlowsReading(flows, [f"{path}: {each}" for each in _unread(props, shared, clusters)])
 
 
-def _beneath(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {
-        name.removeprefix(prefix): value for name, value in props.items() if name.startswith(prefix)
-    }
-
-
 def _flow_in(
     props: Mapping[str, str],
     shared: Mapping[str, str],
@@ -247,7 +239,7 @@ def _flow_in(
     source: str,
     target: str,
 ) -> Flow | None:
-    own = {**shared, **_beneath(props, f"{source}->{target}.")}
+    own = {**shared, **beneath(props, f"{source}->{target}.")}
     is_enabled = own.get("enabled", "false").strip().lower() == "true"
     beats = own.get("emit.heartbeats.enabled", "true").strip().lower() != "false"
     own.pop("enabled", None)

@@ -64,18 +64,23 @@ class GroupOffsets:
         config = self._config
         self.source = stack.enter_context(open_admin(props, "source", config.admin_timeout_ms))
         self.target = stack.enter_context(open_admin(props, "target", config.admin_timeout_ms))
-        self._syncs = TopicTail(props, config.syncs_location, config.syncs_topic)
+        self._syncs = TopicTail(props, config.syncs_location, config.syncs_topic, self._take_sync)
         stack.callback(self._syncs.close)
         checkpoints = config.policy().checkpoints_topic(config.source)
-        with closing(TopicTail(props, "target", checkpoints)) as known:
-            for key, value in known.read():
-                self._take_checkpoint(key, value)
+        with closing(TopicTail(props, "target", checkpoints, self._take_checkpoint)) as known:
+            known.read()
 
     def _take_checkpoint(self, key: bytes, value: bytes) -> None:
         try:
             self._checkpoints.on_checkpoint(Checkpoint.read(key, value))
         except BadMirrorRecord as error:
             _log.warning("a checkpoint is passed over: %s", error)
+
+    def _take_sync(self, key: bytes, value: bytes) -> None:
+        try:
+            self._translation.on_sync(OffsetSync.read(key, value))
+        except BadMirrorRecord as error:
+            _log.warning("an offset sync is passed over: %s", error)
 
     def close(self) -> None:
         """Close the clients."""
@@ -84,11 +89,7 @@ class GroupOffsets:
     def new_checkpoints(self, groups: Iterable[str]) -> Iterator[Checkpoint]:
         """Yield the checkpoints of these groups that are new. Each one is yielded once, so keep
         those that came before an error."""
-        for key, value in self._syncs.read():
-            try:
-                self._translation.on_sync(OffsetSync.read(key, value))
-            except BadMirrorRecord as error:
-                _log.warning("an offset sync is passed over: %s", error)
+        self._syncs.read()
         for group in groups:
             for where, at in self.source.group_offsets(group).items():
                 checkpoint = self._checkpoint(group, where, at.offset, at.metadata or "")

@@ -13,7 +13,7 @@ from moldau.connectors.promise import AT_LEAST_ONCE
 from moldau.mirror.clusters import as_connect_error, ensure_compacted, open_admin
 from moldau.mirror.formats import Heartbeat
 from moldau.mirror.policy import HEARTBEATS
-from moldau.mirror.schedule import Schedule
+from moldau.mirror.rounds import Schedule
 from moldau.mirror.settings import PACKAGE, HeartbeatConfig
 
 _IDLE_S: Final = 0.5

@@ -3,13 +3,18 @@
 The default policy puts the alias of the source before the name (`A.orders`), which also shows where
 a topic came from, so that two clusters that mirror each other do not copy in circles. The identity
 policy keeps the names; only heartbeats have the alias.
+
+Which topics, groups and topic settings are mirrored is said by lists of Java's regular expressions.
+A name is chosen if an expression of the first list matches it as a whole, and none of the second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from moldau.connect.java.regex import PatternError, compiled
 from moldau.errors import ConfigError
 
 SEPARATOR: Final = "replication.policy.separator"
@@ -119,3 +124,43 @@ def policy_of(props: Mapping[str, str], source: str) -> ReplicationPolicy:
     raise ConfigError(
         "must be DefaultReplicationPolicy or IdentityReplicationPolicy", setting=POLICY, value=name
     )
+
+
+class NameFilter:
+    """Chooses names."""
+
+    def __init__(self, include: Iterable[str], exclude: Iterable[str]) -> None:
+        """Raise PatternError for an expression that is none."""
+        include = [each for each in include if each]
+        self._include = _compiled(include)
+        self._texts = dict(zip(include, self._include, strict=True))
+        self._exclude = _compiled(exclude)
+
+    def takes(self, name: str) -> bool:
+        """Whether the name is chosen."""
+        return _matches(self._include, name) and not _matches(self._exclude, name)
+
+    def unmatched(self, names: Collection[str]) -> list[str]:
+        """Return the expressions of the first list that match none of these names."""
+        return [
+            text
+            for text, pattern in self._texts.items()
+            if not any(pattern.fullmatch(name) for name in names)
+        ]
+
+
+def _compiled(patterns: Iterable[str]) -> list[re.Pattern[str]]:
+    return [compiled(each) for each in patterns if each]
+
+
+def _matches(patterns: Sequence[re.Pattern[str]], name: str) -> bool:
+    return any(each.fullmatch(name) for each in patterns)
+
+
+def pattern_faults(patterns: Iterable[str]) -> Iterable[str]:
+    """Yield the reason for each expression that is none."""
+    for each in patterns:
+        try:
+            compiled(each)
+        except PatternError as error:
+            yield str(error)

@@ -13,13 +13,27 @@ from typing import Final, Self
 from moldau.client import KafkaError
 from moldau.connect.api import ConnectError, ConnectorContext, RetriableError
 from moldau.connectors.pace import Pace, Patrol
-from moldau.mirror.schedule import Schedule
 
 _log = logging.getLogger(__name__)
 _TICK_S: Final = 1.0
 
 Job = tuple[float, Callable[[], None]]
 """Seconds between two runs, and what to do."""
+
+
+class Schedule:
+    """Jobs by name, each with its interval in seconds."""
+
+    def __init__(self, intervals_s: Mapping[str, float], now: float) -> None:
+        self._intervals_s = dict(intervals_s)
+        self._due = {name: now + interval for name, interval in intervals_s.items()}
+
+    def ready(self, now: float) -> list[str]:
+        """Return, once, the jobs that are due, in the order in which they were given."""
+        due = [name for name, at in self._due.items() if at <= now]
+        for name in due:
+            self._due[name] = now + self._intervals_s[name]
+        return due
 
 
 class Rounds:

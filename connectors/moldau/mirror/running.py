@@ -3,12 +3,18 @@
 What was copied is stored on the target, in Java's topic `mm2-offsets.SOURCE.internal`, so that a
 mirror continues from any machine, and where Java's MirrorMaker has stopped. The state directory has
 the lock, and what the worker needs to fence tasks of an earlier run.
+
+What was copied is stored by alias and topic. If the alias of a source meant another cluster in the
+next run, its topics would continue at offsets of the first one's, and records would be left out in
+silence. So the id of the cluster is noted in that topic, as an offset of a connector of its own:
+Java's MirrorMaker reads only those of its connectors.
 """
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client import EARLIEST, LATEST, Admin, Consumer, TopicPartition
@@ -17,15 +23,15 @@ from moldau.connect.herder.refusals import Refusal
 from moldau.connect.installed.plugins import resolved
 from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
 from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
+from moldau.connect.storage.stores import OffsetStore
 from moldau.connect.task.token_places import allowing
 from moldau.errors import ConfigError
 from moldau.mirror.clusters import SIDES, client_settings, consumer_settings, reads_committed
-from moldau.mirror.copied import CopiedTo
+from moldau.mirror.continuation import CopyEnd
 from moldau.mirror.copies import NOT_COPIED
 from moldau.mirror.flows import SOURCE, Flow
 from moldau.mirror.progress import CopyProgress, Ready
 from moldau.mirror.settings import SourceMirrorConfig
-from moldau.mirror.source_cluster import check_source_cluster
 from moldau.mirror.source_task import partition_of
 
 if TYPE_CHECKING:
@@ -38,17 +44,15 @@ _LOOK_S: Final = 5.0
 _OURS: Final = f"{ConnectError.__module__}.{ConnectError.__qualname__}: "
 """What a traceback has before the cause that a connector tells."""
 
+_NOTED_BY: Final = "moldau mirror"
+_CLUSTER_ID: Final = "cluster_id"
+
 
 def prepare_state(files: Files, directory: str, flow: Flow) -> FileLock:
     """Make the state directory of a flow and lock it. Raise ConfigError if it is in use."""
-    files.make_dirs(directory)
-    try:
-        lock = files.lock(f"{directory}/{_LOCK}")
-    except BlockingIOError:
-        raise ConfigError(
-            "another moldau mirror runs with this state: stop it, or give --state",
-            directory=directory,
-        ) from None
+    text = "another moldau mirror runs with this state: stop it, or give --state"
+    in_use = partial(ConfigError, text, directory=directory)
+    lock = files.lock_directory(directory, _LOCK, in_use)
     worker_id = f"mirror-{flow.source}-{flow.target}"
     for name, text in ((ID_FILE, worker_id), (TOPIC_FILE, flow.offsets_topic)):
         if not files.exists(f"{directory}/{name}"):
@@ -128,7 +132,7 @@ class MirrorRun:
         stored = self._worker.herder.offsets.image
         at = {}
         for where in places:
-            copied = CopiedTo.of(stored.of(SOURCE, partition_of(self.flow.source, where)))
+            copied = CopyEnd.of(stored.of(SOURCE, partition_of(self.flow.source, where)))
             topic_id = topics[where.topic].topic_id
             if copied is not None and copied.is_in(topic_id, high_watermarks[where]):
                 at[where] = copied.offset
@@ -207,3 +211,29 @@ def _tasks(status: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 def _cause(state: dict[str, Any]) -> str:
     lines = [line for line in str(state.get("trace", "")).splitlines() if line.strip()]
     return lines[-1].strip().removeprefix(_OURS) if lines else "failed"
+
+
+async def check_source_cluster(
+    offsets: OffsetStore, alias: str, cluster_id: str | None, topic: str
+) -> None:
+    """Note the id of the source in `topic` at the first run. Raise ConfigError if another cluster
+    had this alias before.
+
+    The image is read as it is: to wait for a transaction of a killed run, which the tasks end that
+    are started after this, would take until its timeout. The note is older than any of those.
+    """
+    if cluster_id is None:
+        return
+    partition = {"cluster": alias}
+    noted = offsets.image.of(_NOTED_BY, partition)
+    if noted is None:
+        await offsets.write(_NOTED_BY, [(partition, {_CLUSTER_ID: cluster_id})])
+    elif noted.get(_CLUSTER_ID) != cluster_id:
+        raise ConfigError(
+            f"the target has copies of another cluster called {alias}, and its offsets mean "
+            "nothing in this one: give --from-alias with another name (in a mm2.properties, name "
+            f"the cluster otherwise), or delete the topic {topic} to copy everything from the "
+            "beginning",
+            copied_cluster=noted.get(_CLUSTER_ID),
+            this_cluster=cluster_id,
+        )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.client import ErrorCode, KafkaError
 from moldau.connect.api import ConnectError
+from moldau.connect.installed.plugins import resolved
+from moldau.mirror.clusters import ensure_compacted, open_admin, open_producer
 from moldau.mirror.flows import CHECKPOINT, SOURCE, Flow
+from moldau.mirror.group_offsets import GroupOffsets, chosen_groups
 from moldau.mirror.progress import Ready
 from moldau.mirror.running import MirrorRun, prepare_state
+from moldau.mirror.settings import CheckpointConfig
 from moldau.runtime.real import run
 
 if TYPE_CHECKING:
@@ -68,7 +72,6 @@ def _copying_only(flow: Flow) -> Flow:
 
 
 def _finish_groups(flows: list[Flow], context: Context) -> None:
-    from moldau.mirror.final_groups import set_group_offsets
 
     for flow in flows:
         if CHECKPOINT in flow.connectors:
@@ -93,7 +96,7 @@ class FlowSession:
         self._loggers = loggers
         self._is_once = is_once
         self._shown: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._failed_since: float | None = None
         self.refused: list[str] = []
         """Lines with the topics that were not copied, as the target does not take them."""
@@ -145,8 +148,8 @@ class FlowSession:
         failures = [line for each in runs for line in each.failures()]
         self.refused = [line for each in runs for line in each.refused]
         for line in (*failures, *self.refused):
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._reported:
+                self._reported.add(line)
                 self._context.err.write(f"moldau: {line}\n")
         if not failures:
             self._failed_since = None
@@ -173,3 +176,20 @@ class FlowSession:
                         f"moldau: {each.flow.name}: no topic of the source is chosen; --dry-run "
                         "names the patterns that match nothing\n"
                     )
+
+
+def set_group_offsets(flow: Flow) -> tuple[int, int]:
+    """Write the checkpoints of a flow's groups and set their offsets on the target. Return the
+    number of groups and of offsets."""
+    props, _ = resolved(flow.connectors[CHECKPOINT], flow.worker)
+    config = CheckpointConfig.of(props)
+    topic = config.policy().checkpoints_topic(config.source)
+    with open_admin(props, "target", config.admin_timeout_ms) as admin:
+        setting = "checkpoints.topic.replication.factor"
+        ensure_compacted(admin, topic, config.checkpoints_replicas, setting)
+    with closing(GroupOffsets(config, props)) as offsets:
+        groups = chosen_groups(config, offsets.source)
+        with open_producer(props, "target") as producer:
+            for each in offsets.new_checkpoints(groups):
+                producer.send(topic, each.value, key=each.key, partition=0)
+        return len(groups), offsets.set_offsets(groups)

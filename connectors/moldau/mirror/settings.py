@@ -11,13 +11,14 @@ from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import ConfigModel, Problem, key
 from moldau.errors import ConfigError
-from moldau.mirror.filters import NameFilter, pattern_faults
 from moldau.mirror.policy import (
     DEFAULT_POLICY,
     OWN_SEPARATOR,
     POLICY,
     SEPARATOR,
+    NameFilter,
     ReplicationPolicy,
+    pattern_faults,
     policy_of,
 )
 from moldau.mirror.topics import Route
@@ -74,8 +75,7 @@ class MirrorConfig(ConfigModel):
     policy_class: str = key(
         POLICY, DEFAULT_POLICY, kind="CLASS",
         doc="How copies are called: DefaultReplicationPolicy (ALIAS.topic) or "
-        "IdentityReplicationPolicy (the same name).",
-        importance="low", group=_REPLICATION,
+        "IdentityReplicationPolicy (the same name).", importance="low", group=_REPLICATION,
     )  # fmt: skip
     separator: str = key(
         SEPARATOR, ".", doc="What stands between alias and topic.",
@@ -279,8 +279,7 @@ class CheckpointConfig(TopicChoice):
         importance="low", group=_GROUPS,
     )  # fmt: skip
     refreshes: bool = key(
-        "refresh.groups.enabled", True, doc="Look for new groups.",
-        importance="low", group=_GROUPS,
+        "refresh.groups.enabled", True, doc="Look for new groups.", importance="low", group=_GROUPS,
     )  # fmt: skip
     refresh_s: int = key(
         "refresh.groups.interval.seconds", 600, ge=1, doc="How often, in seconds.",

@@ -54,7 +54,7 @@ class MirrorSourceConnector(SourceConnector):
                 setting = "offset-syncs.topic.replication.factor"
                 ensure_compacted(holder, config.syncs_topic, config.syncs_replicas, setting)
             self._topics = self._copies.make(self._copies.topics())
-            self._tell_state()
+            self._report_state()
             self._copies.sync_rules(self._topics)
         except KafkaError as error:
             raise as_connect_error(error, "the mirror cannot start") from error
@@ -82,12 +82,12 @@ class MirrorSourceConnector(SourceConnector):
 
     def _refresh(self) -> None:
         topics = self._copies.make(self._copies.topics())
-        self._tell_state()
+        self._report_state()
         is_new, self._topics = topics != self._topics, topics
         if is_new:
             self.context.request_task_reconfiguration()
 
-    def _tell_state(self) -> None:
+    def _report_state(self) -> None:
         cause = self._copies.refusal()
         if cause is None and not self._topics and not self._copies.topics():
             cause = "no topic of the source is chosen -> check topics and topics.exclude"

@@ -19,7 +19,7 @@ from moldau.client.sync import Consumer
 from moldau.connectors.pace import Pace
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.mirror.clusters import open_admin, open_consumer, reads_committed
-from moldau.mirror.copied import CopiedTo, continuation
+from moldau.mirror.continuation import CopyEnd, continuation
 from moldau.mirror.settings import SourceMirrorConfig
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class SourcePartitions:
         self,
         config: SourceMirrorConfig,
         props: Mapping[str, str],
-        copied: Mapping[TopicPartition, CopiedTo | None],
+        copied: Mapping[TopicPartition, CopyEnd | None],
         pace: Pace,
     ) -> None:
         """Read the partitions of `copied`. Raise ConnectError if the source does not answer."""
@@ -67,7 +67,7 @@ class SourcePartitions:
             for where in back:
                 del self._absent[where]
             self._ids |= back
-            self._tell_back(back)
+            self._report_gone_back(back)
         for where in self._absent.keys() - self._given_up:
             self._leave_out(where, "its topic does not exist")
 
@@ -94,7 +94,7 @@ class SourcePartitions:
             found = admin.list_offsets(dict.fromkeys(wanted, LATEST))
         return {where: end.offset for where, end in found.items()}
 
-    def _tell_back(self, back: Iterable[TopicPartition]) -> None:
+    def _report_gone_back(self, back: Iterable[TopicPartition]) -> None:
         for where in self._given_up.intersection(back):
             _log.warning("%s is there again, and is copied on", where)
         self._given_up.difference_update(back)
@@ -143,7 +143,7 @@ class SourcePartitions:
             raise error
         for where in gone:
             at = self._consumer.position(where)
-            read = None if at is None else CopiedTo(at, self._ids.get(where, ZERO_UUID))
+            read = None if at is None else CopyEnd(at, self._ids.get(where, ZERO_UUID))
             self._absent[where] = read
             self._leave_out(where, str(error))
         self._consumer.assign([where for where in assigned if where not in self._absent])

@@ -22,7 +22,7 @@ from moldau.client.sync import Producer
 from moldau.connect.api import ConnectError, SourcePart, SourceParts, SourceRecord, SourceTask
 from moldau.connectors.pace import Pace
 from moldau.mirror.clusters import as_connect_error, open_producer
-from moldau.mirror.copied import CopiedTo, offset_after, offset_fault
+from moldau.mirror.continuation import CopyEnd, offset_after, offset_fault
 from moldau.mirror.emission import SyncEmission
 from moldau.mirror.settings import ASSIGNED, PACKAGE, SourceMirrorConfig
 from moldau.mirror.source_partitions import SourcePartitions
@@ -90,12 +90,12 @@ class MirrorSourceTask(SourceTask):
         except KafkaError as error:
             raise as_connect_error(error, _UNREADABLE) from error
 
-    def _copied(self, places: list[TopicPartition]) -> dict[TopicPartition, CopiedTo | None]:
+    def _copied(self, places: list[TopicPartition]) -> dict[TopicPartition, CopyEnd | None]:
         """Return up to where each partition is copied, as it is stored."""
         partitions = [partition_of(self._config.source, where) for where in places]
         stored = self.context.offset_storage_reader.offsets(partitions)
         return {
-            where: CopiedTo.of(offset) for where, (_, offset) in zip(places, stored, strict=True)
+            where: CopyEnd.of(offset) for where, (_, offset) in zip(places, stored, strict=True)
         }
 
     def poll(self) -> Sequence[SourceRecord] | None:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from moldau.client import Acl, AclOperation, AclPattern, AclPermission, AclResource, ConfigEntry
 from moldau.connect.api import ConnectError
-from moldau.mirror.filters import NameFilter
-from moldau.mirror.policy import HEARTBEATS, ReplicationPolicy
+from moldau.mirror.policy import HEARTBEATS, NameFilter, ReplicationPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,15 @@ TIMEOUT_S: Final = 60.0
 
 
 def explain_apps(
-    apps: Sequence[App], counts: Mapping[str, int], directory: str
+    apps: Sequence[App],
+    counts: Mapping[str, int],
+    directory: str,
+    connection: Sequence[str] = (),
 ) -> list[AppPlan | str]:
     """Return for each app its plan, or a text that says why it has none.
 
-    `counts` are the numbers of partitions of topics, by name."""
+    `counts` are the numbers of partitions of topics, by name. `connection` are the options of a
+    cluster on which the keys of the inputs are looked at."""
     from moldau.runtime.node_processes import outputs_of
 
     partitions = [
@@ -29,7 +33,7 @@ def explain_apps(
     ]
     commands = [
         ["streams", "explain", app.target, "--engine", app.engine, "--json", *partitions]
-        + _set_words(app.settings)
+        + [*_set_words(app.settings), *connection]
         for app in apps
     ]
     return [
@@ -56,7 +60,7 @@ def parse_plan(code: int | None, out: str, err: str) -> AppPlan | str:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        return _error_line(err) or f"`moldau streams explain` ended with code {code}"
+        return _error_line(err) or f"its module ends the process when it is imported (code {code})"
     return _plan(found)
 
 
@@ -80,7 +84,7 @@ def _plan(found: Mapping[str, Any]) -> AppPlan:
         chooses_topics=found["chooses_topics"],
         programs=tuple(
             tuple(
-                Step(step["name"], step["kind"], tuple(step["parents"]), step["text"])
+                Step(step["name"], step["kind"], tuple(step["parents"]), step["text"], step["code"])
                 for step in program["steps"]
             )
             for program in found["programs"]
@@ -89,4 +93,5 @@ def _plan(found: Mapping[str, Any]) -> AppPlan:
         types_read=found["types"]["reads"],
         types_written=found["types"]["writes"],
         wrong_settings={each["name"]: each["text"] for each in found["settings"]},
+        misplaced=tuple(found["misplaced"]),
     )

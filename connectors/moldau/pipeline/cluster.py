@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from moldau.cli.plans import Action, PlanStep
-from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
-from moldau.client.sync import EARLIEST, LATEST, Admin, KafkaError, NewTopic, TopicPartition
+from moldau.client.admin.admin import Admin
+from moldau.client.base.offsets import EARLIEST, LATEST
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import TopicPartition
+from moldau.operations.plan import Action, PlanStep
+from moldau.operations.topics import KIND, do, found_topics
 from moldau.pipeline.data_directory import RunState
 from moldau.pipeline.pipeline import Pipeline
-from moldau.pipeline.plan import Facts, Plan, TopicFacts
+from moldau.pipeline.plan import Facts, Plan
 from moldau.pipeline.settled import Offsets
 from moldau.pipeline.status import GroupStatus
 from moldau.pipeline.worker import ConnectApi
+from moldau.runtime import Runtime
 from moldau.runtime.node_processes import pause_s
 from moldau.runtime.real import RealRuntime
+from moldau.runtime.threaded import ThreadedRuntime
+
+if TYPE_CHECKING:
+    from moldau.client.admin.progress import GroupProgress
+    from moldau.client.base.offsets import Found
+
+T = TypeVar("T")
 
 GROUP_EMPTY_S: Final = 20.0
 """A stopped consumer leaves its group within this time."""
@@ -25,7 +37,7 @@ _POLL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class ExistingNames:
     """The names of all topics and groups of a cluster."""
 
     topics: frozenset[str]
@@ -36,43 +48,46 @@ class Cluster:
     """A connection to one Kafka cluster. Use it in a `with` block, which closes it."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._admin = Admin(dict(settings))
-        self._admin.start()
+        async def start(runtime: Runtime) -> Admin:
+            admin = Admin(dict(settings), runtime=runtime)
+            await admin.start()
+            return admin
+
+        with ExitStack() as stack:
+            self._threaded = stack.enter_context(ThreadedRuntime("pipeline"))
+            self._admin = self._threaded.run(start)
+            stack.callback(lambda: self._run(lambda admin: admin.aclose()))
+            self._opened = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._admin.close()
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def _run(self, action: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+        return self._threaded.run(lambda _: action(self._admin))
 
     def id(self) -> str:
         """Return the id of the cluster."""
-        return self._admin.describe_cluster().cluster_id or "unknown"
+        return self._run(lambda admin: admin.describe_cluster()).cluster_id or "unknown"
 
-    def existing(self) -> Existing:
+    def existing(self) -> ExistingNames:
         """Return the names of all topics and groups."""
-        return Existing(
-            frozenset(each.name for each in self._admin.list_topics()),
-            frozenset(each.group_id for each in self._admin.list_groups()),
+        return ExistingNames(
+            frozenset(each.name for each in self._run(lambda admin: admin.list_topics())),
+            frozenset(each.group_id for each in self._run(lambda admin: admin.list_groups())),
         )
 
     def facts(self, pipeline: Pipeline, connect: ConnectApi | None, state: RunState) -> Facts:
         """Return which of the pipeline's topics, connectors and apps exist, and their settings.
 
         `state` tells which connectors `run` has made. Without `connect` they count as existing."""
-        existing = {each.name: each for each in self._admin.list_topics()}
-        topics = {}
-        for topic in pipeline.topics:
-            found = existing.get(topic.name)
-            if found is not None:
-                replicas = len(found.partitions[0].replicas) if found.partitions else 0
-                config = self._topic_config(topic.name) if topic.config else {}
-                topics[topic.name] = TopicFacts(len(found.partitions), replicas, config)
+        configured = {each.name for each in pipeline.topics if each.config}
+        existing = self._run(lambda admin: found_topics(admin, configured))
+        topics = {
+            each.name: existing[each.name] for each in pipeline.topics if each.name in existing
+        }
         groups = {each.group for each in pipeline.apps}
         progress = self.progress(groups)
         running = {
@@ -88,35 +103,14 @@ class Cluster:
             state.is_own_broker,
         )
 
-    def _topic_config(self, topic: str) -> dict[str, str]:
-        """Return the settings that are set for this topic, without defaults."""
-        entries = self._admin.describe_configs(Resource(ResourceType.TOPIC, topic))
-        return {
-            each.name: each.value
-            for each in entries
-            if each.source is ConfigSource.TOPIC and each.value is not None
-        }
-
     def apply_topics(self, plan: Plan) -> list[PlanStep]:
         """Create and change the topics of a plan. Return the steps of the new ones."""
         made = []
         for step in plan.steps:
-            if step.kind != "topic":
-                continue
-            if step.action is Action.CREATE:
-                self._admin.create_topic(_new_topic(step))
-                made.append(step)
-            elif step.action is Action.UPDATE:
-                self._update_topic(step)
+            if step.kind == KIND and step.action in (Action.CREATE, Action.UPDATE):
+                self._run(partial(do, step=step))
+                made += [step] if step.action is Action.CREATE else []
         return made
-
-    def _update_topic(self, step: PlanStep) -> None:
-        changed = {each.what: each.after for each in step.changes if each.after is not None}
-        partitions = changed.pop("partitions", None)
-        if partitions is not None:
-            self._admin.create_partitions(step.name, int(partitions))
-        if changed:
-            self._admin.alter_configs(Resource(ResourceType.TOPIC, step.name), set_to=changed)
 
     def progress(self, groups: Iterable[str]) -> dict[str, GroupStatus]:
         """Return the progress of those groups that exist."""
@@ -124,7 +118,7 @@ class Cluster:
         if not wanted:
             return {}
         found = {}
-        for name, each in self._admin.groups_progress(wanted).items():
+        for name, each in self._run(lambda admin: admin.groups_progress(wanted)).items():
             if isinstance(each, KafkaError):
                 continue
             committed = sum(
@@ -135,7 +129,8 @@ class Cluster:
                 for part in each.partitions
             ]
             lag = sum(lags) if lags else None
-            found[name] = GroupStatus(str(each.group.state), lag, committed)
+            known = frozenset((part.where.topic, part.where.partition) for part in each.partitions)
+            found[name] = GroupStatus(str(each.group.state), lag, committed, known)
         return found
 
     def offsets(self, pipeline: Pipeline) -> Offsets:
@@ -143,43 +138,45 @@ class Cluster:
         groups have committed."""
         names = {each.name for each in pipeline.topics}
         names |= {topic for app in pipeline.apps if app.plan for topic in app.plan.makes}
-        partitions = [
-            TopicPartition(topic.name, each.index)
-            for topic in self._admin.list_topics()
-            if topic.name in names
-            for each in topic.partitions
-        ]
-        begins, ends = (
-            {
-                (where.topic, where.partition): found.offset
-                for where, found in self._admin.list_offsets(
-                    dict.fromkeys(partitions, which)
-                ).items()
-            }
-            for which in (EARLIEST, LATEST)
-        )
-        committed = {
+
+        async def read(admin: Admin) -> tuple[Found, Found, dict[str, GroupProgress | KafkaError]]:
+            partitions = [
+                TopicPartition(topic.name, each.index)
+                for topic in await admin.list_topics()
+                if topic.name in names
+                for each in topic.partitions
+            ]
+            begins = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+            ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+            return begins, ends, await admin.groups_progress(sorted(set(pipeline.groups)))
+
+        begins, ends, groups = self._run(read)
+        committed: dict[str, dict[tuple[str, int], int]] = {
             name: {
-                (part.where.topic, part.where.partition): part.committed.offset
+                part.where: part.committed.offset
                 for part in each.partitions
                 if part.committed is not None
             }
-            for name, each in self._admin.groups_progress(sorted(set(pipeline.groups))).items()
+            for name, each in groups.items()
             if not isinstance(each, KafkaError)
         }
-        return Offsets(begins, ends, committed)
+        return Offsets(
+            {where: each.offset for where, each in begins.items()},
+            {where: each.offset for where, each in ends.items()},
+            committed,
+        )
 
     def delete(self, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
         """Delete topics and groups. Return a line for each one that could not be deleted.
 
         One that does not exist is no failure. A group whose members are still leaving it is tried
         again for GROUP_EMPTY_S."""
-        existing = {each.name for each in self._admin.list_topics(internal=False)}
+        existing = {each.name for each in self._run(lambda admin: admin.list_topics())}
         problems = []
         to_delete = [each for each in topics if each in existing]
-        for name, error in (self._admin.delete_topics(to_delete) if to_delete else {}).items():
-            if error is not None:
-                problems.append(f"topic {name}: {error}")
+        if to_delete:
+            deleted = self._run(lambda admin: admin.delete_topics(to_delete))
+            problems = [f"topic {name}: {error}" for name, error in deleted.items() if error]
         return problems + self._delete_groups(list(groups))
 
     def _delete_groups(self, groups: list[str]) -> list[str]:
@@ -188,19 +185,15 @@ class Cluster:
         problems = []
         while groups:
             is_last = clock.monotonic() >= until
-            failed = {
-                name: error
-                for name, error in self._admin.delete_groups(groups).items()
-                if error is not None and error.code.name != "GROUP_ID_NOT_FOUND"
-            }
-            groups = [
-                name
-                for name, error in failed.items()
-                if error.code.name == "NON_EMPTY_GROUP" and not is_last
-            ]
-            problems += [
-                f"group {name}: {error}" for name, error in failed.items() if name not in groups
-            ]
+            results = self._run(partial(Admin.delete_groups, groups=groups))
+            groups = []
+            for name, error in results.items():
+                if error is None or error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                    continue
+                if error.code is ErrorCode.NON_EMPTY_GROUP and not is_last:
+                    groups.append(name)
+                else:
+                    problems.append(f"group {name}: {error}")
             if groups:
                 pause_s(_POLL_S)
         return problems
@@ -209,10 +202,3 @@ class Cluster:
 def lag_of(committed: int, end: int | None) -> int:
     """Return how many records are left to read: 0 if the topic was made again and is shorter."""
     return max(0, (end or 0) - committed)
-
-
-def _new_topic(step: PlanStep) -> NewTopic:
-    values = {each.what: each.after or "" for each in step.changes}
-    partitions = int(values.pop("partitions"))
-    replication = int(values.pop("replication", "-1"))
-    return NewTopic(step.name, partitions, replication, values)

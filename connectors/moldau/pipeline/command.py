@@ -8,7 +8,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.agreement import user_agrees
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, PROFILE, add_action_arguments
 from moldau.cli.numbers import whole
@@ -34,6 +33,10 @@ class PipelineCommand:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         lint = _action(actions, "lint", "find every mistake in the file", _lint)
         lint.add_argument("--json", action="store_true", help="write JSON")
+        for each, what in (("--bootstrap", "HOST:PORT"), ("--command-config", "FILE")):
+            lint.add_argument(
+                each, metavar=what, help="with a cluster: look at the keys of the inputs of apps"
+            )
         plan = _action(actions, "plan", "show what `run` would create, change and start", _plan)
         _add_target(plan)
         _add_select(plan)
@@ -136,10 +139,10 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Pipe
 
     from moldau.cli.commands.cluster_connection import assignments
     from moldau.pipeline.app_plans import explain_apps
+    from moldau.pipeline.pipeline import selected
     from moldau.pipeline.queries import check_sql_with_spark
     from moldau.pipeline.reading import Inputs, read_pipeline
-    from moldau.pipeline.registries import registered_shape
-    from moldau.pipeline.selection import selected
+    from moldau.pipeline.shapes import registered_shape
     from moldau.runtime.files import parent_path
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
@@ -150,7 +153,7 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Pipe
     inputs = Inputs(
         directory,
         files.read_text,
-        lambda apps, counts: explain_apps(apps, counts, directory),
+        lambda apps, counts: explain_apps(apps, counts, directory, _looked_on(arguments)),
         assignments(arguments.var, "variable"),
         checks_connectors,
         check_sql_with_spark if arguments.act is _lint else None,
@@ -162,6 +165,14 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Pipe
     if chosen := getattr(arguments, "select", []):
         reading = replace(reading, pipeline=selected(reading.pipeline, chosen))
     return reading, directory
+
+
+def _looked_on(arguments: Namespace) -> list[str]:
+    """Return the options of the cluster on which `lint` looks at keys; none if it is not given."""
+    if arguments.act is not _lint or arguments.bootstrap is None:
+        return []
+    config = arguments.command_config
+    return ["--bootstrap", arguments.bootstrap, *(["--command-config", config] if config else [])]
 
 
 def _read_valid(arguments: Namespace, context: Context) -> tuple[PipelineReading, str]:
@@ -192,7 +203,7 @@ def _data_directory(
 def _looked_at(arguments: Namespace, reading: PipelineReading, directory: str) -> DataDirectory:
     """Return the directory of the pipeline that runs: its own, or the one in which `moldau dev`
     runs it."""
-    from moldau.connect.commands.dev_folders import DIRECTORY, PIPELINE
+    from moldau.dev.project import DIRECTORY, PIPELINE
     from moldau.pipeline.data_directory import DataDirectory
 
     data = _data_directory(arguments, reading, directory)
@@ -282,8 +293,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.cluster import Cluster
     from moldau.pipeline.data_directory import OWN_BROKER
     from moldau.pipeline.last_run import LastRun
-    from moldau.pipeline.plan import Facts, plan
-    from moldau.pipeline.text import plan_text
+    from moldau.pipeline.plan import Facts, plan, plan_text
     from moldau.pipeline.worker import ConnectApi, worker_url
 
     reading, directory = _read_valid(arguments, context)
@@ -317,7 +327,13 @@ def _plan(arguments: Namespace, context: Context) -> int:
                 "and connectors: this is the plan of a new one\n"
             )
     if last_run is not None and last_run.cluster == state.cluster:
-        facts = replace(facts, topologies=last_run.topologies, engines=last_run.engines)
+        facts = replace(
+            facts,
+            topologies=last_run.topologies,
+            engines=last_run.engines,
+            codes=last_run.codes,
+            jobs=last_run.jobs,
+        )
     found = plan(reading.pipeline, facts)
     if arguments.json:
         write_json(context.out, found.to_json())
@@ -327,8 +343,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
 
 
 def _draw(arguments: Namespace, context: Context) -> int:
-    from moldau.pipeline.picture import pipeline_svg
-    from moldau.pipeline.text import pipeline_text
+    from moldau.pipeline.picture import pipeline_svg, pipeline_text
 
     reading, _ = _read(arguments)
     for each in reading.problems:
@@ -342,9 +357,9 @@ def _draw(arguments: Namespace, context: Context) -> int:
 
 
 def _run(arguments: Namespace, context: Context) -> int:
-    from moldau.pipeline.publishing import Serving, status_address
+    from moldau.pipeline.publishing import StatusServer, status_address
     from moldau.pipeline.running import PipelineRun, Target
-    from moldau.pipeline.settled import Settled
+    from moldau.pipeline.settled import IdleWatch
     from moldau.pipeline.status_reader import StatusReader
     from moldau.records import tell_kernel
     from moldau.runtime.signals import interrupted_by_sigterm
@@ -371,13 +386,13 @@ def _run(arguments: Namespace, context: Context) -> int:
     tell_kernel(lambda notice: context.err.write(f"moldau: {notice}\n"))
     settled = None
     if arguments.once:
-        settled = Settled(_IDLE_S if arguments.idle is None else arguments.idle)
+        settled = IdleWatch(_IDLE_S if arguments.idle is None else arguments.idle)
     data.prepare()
     lock = data.lock()
     target = Target(bootstrap, arguments.connect, client, arguments.port, arguments.rest_port)
     run = PipelineRun(reading.pipeline, data, directory, target, report)
     reader = StatusReader(reading.pipeline, data, client, arguments.connect)
-    shown = Serving(reading.pipeline, reader)
+    shown = StatusServer(reading.pipeline, reader)
     try:
         if address is not None:
             report(f"status     {shown.start(address)}")
@@ -434,7 +449,7 @@ def _status(arguments: Namespace, context: Context) -> int:
 
 
 def _reset(arguments: Namespace, context: Context) -> int:
-    from moldau.pipeline.resetting import own_broker, reset_part, resettable
+    from moldau.pipeline.removal import own_broker, reset_part, resettable
 
     reading, directory = _read(arguments, checks_connectors=False)
     if not any(each.name == arguments.part for each in reading.pipeline.writers):
@@ -489,7 +504,7 @@ def _down(arguments: Namespace, context: Context) -> int:
     if not arguments.yes:
         made = made_resources(data.load(), data.directory)
         report("\n  ".join(("This deletes:", *made)))
-        if not user_agrees(context):
+        if not context.asks_to_agree():
             report("nothing was deleted: type yes, or give --yes")
             return Exit.FAILED
     problems = delete_resources(reading.pipeline, data, client, directory, report)

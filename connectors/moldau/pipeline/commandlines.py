@@ -50,6 +50,8 @@ def worker_settings(
 
     The worker gets a group and internal topics of its own. It may read the references in the
     pipeline's file, and no others. `is_trial`: it belongs to the trial broker."""
+    from moldau.connect.task.file_places import FILE_DIRECTORIES, with_own_files
+
     name = pipeline.name
     configs = [each.config for each in pipeline.connectors]
     references = references_in(
@@ -66,6 +68,7 @@ def worker_settings(
         "offset.storage.partitions": "5",
         "status.storage.partitions": "1",
         "offset.flush.interval.ms": "1000" if is_trial else "10000",
+        FILE_DIRECTORIES: with_own_files({}, configs),
         **provider_settings(references),
         **_security_settings(client),
         **pipeline.worker,

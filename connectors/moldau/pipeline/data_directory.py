@@ -19,7 +19,8 @@ from typing import Any, Final
 from moldau.errors import MoldauError
 from moldau.runtime.files import FileLock, Files
 
-_TAIL_BYTES = 8192
+_TAIL_BYTES: Final = 64 * 1024
+"""A traceback of Spark has some 20 KiB."""
 _LOG_BYTES: Final = 1024 * 1024
 FINISHED: Final = "FINISHED"
 """The state of a job that has ended by itself, without an error."""
@@ -206,26 +207,35 @@ class DataDirectory:
         with self.files.open(path) as file:
             return file.size
 
-    def log_lines(self, name: str, position: int) -> tuple[list[str], int]:
-        """Return the whole lines of a part's log from this position on, and the position after
-        them. One call reads a limited part."""
-        if self.log_size(name) <= position:
-            return [], position
-        with self.files.open(self.path("logs", f"{name}.log")) as file:
-            piece = file.read_at(position, min(file.size - position, _LOG_BYTES))
-        whole = piece[: piece.rfind(b"\n") + 1]
-        if not whole and len(piece) == _LOG_BYTES:
-            whole = piece  # a line that never ends
-        return whole.decode("utf-8", "replace").splitlines(), position + len(whole)
+    def make_events(self, name: str) -> str:
+        """Return the empty directory for the events of a part's processes."""
+        path = self.path("events", name)
+        if self.files.exists(path):
+            self.files.remove_tree(path)
+        self.files.make_dirs(path)
+        return path
 
-    def last_error(self, name: str) -> str | None:
-        """Return the last error in a part's log, as `last_error_in` does."""
-        path = self.path("logs", f"{name}.log")
-        if not self.files.exists(path):
-            return None
-        with self.files.open(path) as file:
-            tail = file.read_at(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
-        return last_error_in(tail.decode("utf-8", "replace"))
+    def new_events(self, name: str, positions: dict[str, int]) -> list[dict[str, Any]]:
+        """Return the events of a part behind these positions of its files, which are moved. One
+        call reads a limited part of each file."""
+        found = []
+        for file in sorted(self.files.list(self.path("events", name))):
+            begin = positions.get(file, 0)
+            with self.files.open(self.path("events", name, file)) as opened:
+                piece = opened.read_at(begin, min(opened.size - begin, _LOG_BYTES))
+            whole = piece[: piece.rfind(b"\n") + 1]
+            positions[file] = begin + len(whole)
+            found += [json.loads(line) for line in whole.splitlines()]
+        return found
+
+    def log_tail(self, name: str, begin: int) -> str:
+        """Return the end of a part's log, as far as it was written from the position `begin` on."""
+        size = self.log_size(name)
+        if size <= begin:
+            return ""
+        with self.files.open(self.path("logs", f"{name}.log")) as file:
+            start = max(begin, file.size - _TAIL_BYTES)
+            return file.read_at(start, file.size - start).decode("utf-8", "replace")
 
 
 def last_error_in(log: str) -> str | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
 from typing import Final
 
 from moldau.config.file_problems import Problem, nearest
 from moldau.config.yaml_tree import Node, parse
 from moldau.errors import ConfigError
+from moldau.pipeline.data_directory import last_error_in
 from moldau.pipeline.pipeline import Job
 from moldau.pipeline.references import has_reference
 from moldau.pipeline.sections import JobSection
@@ -21,6 +25,15 @@ _SPEC_KEYS: Final = (
     "name", "storage", "libraries", "catalog", "database", "schema", "configuration",
 )  # fmt: skip
 """The keys of a spec. It needs the first three."""
+
+_TRACEBACK: Final = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
+_RAISED: Final = re.compile(
+    r"^(?:[\w.]+\.(\w+)|(\w+(?:Error|Exception|Interrupt|Warning)))(?:: (.+))?$", re.MULTILINE
+)
+_OF_QUERY: Final = re.compile(r".*terminated with exception: ")
+_CONDITION_CODES: Final = re.compile(r"(?: SQLSTATE: \w+)+$")
+_JAVA_IS_GONE: Final = ("ConnectionRefusedError", "ConnectionResetError", "Py4JNetworkError")
+_SHOWN_MAX: Final = 500
 
 
 def jobs_of(
@@ -50,6 +63,17 @@ def jobs_of(
         )
         jobs.append(job)
     return tuple(jobs), problems
+
+
+def with_code(job: Job, read_text: Callable[[str], str]) -> Job:
+    """Return the job with the digest of its script, or of the spec of its folder."""
+    from moldau.spark.declarative import SPEC_FILES
+
+    names = [posixpath.join(job.path, each) for each in SPEC_FILES] if job.is_folder else [job.path]
+    for name in names:
+        with suppress(OSError):
+            return replace(job, code=sha256(read_text(name).encode()).hexdigest()[:8])
+    return job
 
 
 def check_job(job: Job, root: Node, read_text: Callable[[str], str]) -> Iterator[Problem]:
@@ -114,7 +138,7 @@ def _spec_problems(job: Job, read_text: Callable[[str], str]) -> Iterator[str]:
 
 
 def _contradictions(job: Job, root: Node, where: str) -> Iterator[Problem]:
-    from moldau.spark.masters import is_master
+    from moldau.spark.reach import is_master
 
     line = root.line_at(("jobs", job.name, "config", "spark.deploy"))
     deploy = job.config.get("spark.deploy", "local")
@@ -134,6 +158,24 @@ def _contradictions(job: Job, root: Node, where: str) -> Iterator[Problem]:
     elif "spark.remote" in job.config:
         line = root.line_at(("jobs", job.name, "config", "spark.remote"))
         yield Problem(line, f"{where}.config.spark.remote needs spark.deploy: remote")
+
+
+def job_error_in(log: str) -> str | None:
+    """Return why a script has ended, by its log: its last error, which is the innermost one in the
+    last traceback. What Spark logs before it only says that a query has ended."""
+    at = max((each.start() for each in _TRACEBACK.finditer(log)), default=None)
+    found = None if at is None else _RAISED.findall(log, at)
+    if at is None or not found or "\nmoldau: " in log[at:]:
+        return last_error_in(log)
+    of_module, of_python, text = found[-1]
+    name = of_module or of_python
+    if name in _JAVA_IS_GONE and "py4j" in log[at:]:
+        from moldau.connectors.spark.failures import cause_of
+
+        return cause_of(ConnectionRefusedError(text))
+    cause = _CONDITION_CODES.sub("", _OF_QUERY.sub("", text))
+    is_of_spark = _OF_QUERY.match(text) is not None
+    return (cause if is_of_spark else f"{name}: {cause}" if cause else name)[:_SHOWN_MAX]
 
 
 def job_words(job: Job) -> list[str]:

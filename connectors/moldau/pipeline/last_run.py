@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, Self, TypeVar
 
+from moldau.operations.topics import FoundTopic
 from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.pipeline import Pipeline
-from moldau.pipeline.plan import Facts, TopicFacts, topology_of
+from moldau.pipeline.plan import Facts, codes_of, job_facts, topology_of
 
 T = TypeVar("T")
 LAST_RUN: Final = "last_run.json"
@@ -25,10 +26,12 @@ class LastRun:
 
     cluster: str = ""
     """The id of its cluster, or OWN_BROKER."""
-    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    topics: Mapping[str, FoundTopic] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     topologies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
+    codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    jobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cluster: str, pipeline: Pipeline, facts: Facts) -> Self:
@@ -39,7 +42,9 @@ class LastRun:
         own = {each.name for each in pipeline.connectors}
         connectors = {name: dict(each) for name, each in facts.connectors.items() if name in own}
         engines = {app.name: app.engine for app in pipeline.apps}
-        return cls(cluster, facts.topics, connectors, topologies, engines)
+        codes = {app.name: codes_of(app.plan) for app in pipeline.apps if app.plan is not None}
+        jobs = {each.name: job_facts(each) for each in pipeline.jobs}
+        return cls(cluster, facts.topics, connectors, topologies, engines, codes, jobs)
 
     def with_parts_left_out(self, before: LastRun | None, left_out: Collection[str]) -> LastRun:
         """Return this run, and of the parts that `--select` has left out and their topics what the
@@ -56,6 +61,8 @@ class LastRun:
             kept(before.connectors, self.connectors),
             kept(before.topologies, self.topologies),
             kept(before.engines, self.engines),
+            kept(before.codes, self.codes),
+            kept(before.jobs, self.jobs),
         )
 
     @classmethod
@@ -64,9 +71,11 @@ class LastRun:
         found = data.load_json(LAST_RUN)
         if found is None:
             return None
-        topics = {name: TopicFacts(**each) for name, each in found["topics"].items()}
-        engines = found.get("engines", {})  # a run of an older version has none
-        return cls(found["cluster"], topics, found["connectors"], found["topologies"], engines)
+        topics = {name: FoundTopic(**each) for name, each in found["topics"].items()}
+        newer = [
+            found.get(name, {}) for name in ("engines", "codes", "jobs")
+        ]  # older runs lack them
+        return cls(found["cluster"], topics, found["connectors"], found["topologies"], *newer)
 
     def save(self, data: DataDirectory) -> None:
         """Write it to a data directory, in place of the one before."""

@@ -1,17 +1,13 @@
 """Count the records that were deleted before a sink or an app read them. No IO.
 
-A sink's task reports its count to the Connect worker, from zero after each start. An app's consumer
-logs each loss, with `missed=` and a number.
+A sink's task reports its count to the Connect worker, from zero after each start. An app reports
+each loss as an event.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
-
-_LOGGED: Final = re.compile(r"\bmissed=(\d+)")
-"""The fact `moldau.client.consumer.positions.MISSED`. Its import would slow `status` down."""
+from typing import Any
 
 
 class MissedRecords:
@@ -34,12 +30,11 @@ class MissedRecords:
                 self._of_tasks[task_name] = count
                 self._add(name, count - before if count >= before else count)
 
-    def on_log(self, app: str, lines: Iterable[str]) -> None:
-        """Take in new lines of an app's log."""
-        for line in lines:
-            found = _LOGGED.search(line)
-            if found is not None:
-                self._add(app, int(found[1]))
+    def on_events(self, app: str, events: Iterable[Mapping[str, Any]]) -> None:
+        """Take in what the processes of an app have reported: the fact
+        `moldau.client.consumer.position.MISSED` counts."""
+        for each in events:
+            self._add(app, int(each.get("missed", 0)))
 
     def _add(self, part: str, count: int) -> None:
         if count:

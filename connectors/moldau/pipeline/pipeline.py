@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from moldau.config.file_problems import nearest
+from moldau.errors import BadGiven
 
 EMBEDDED: Final = "embedded"
 SPARK: Final = "spark"
@@ -75,6 +78,8 @@ class Step:
     kind: str
     parents: tuple[str, ...]
     text: str
+    code: str = ""
+    """A digest of its functions; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ class AppPlan:
     types_written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wrong_settings: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with the app's settings, by name."""
+    misplaced: tuple[str, ...] = ()
+    """A line for each input with keys in other partitions than the app takes them to be in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +167,8 @@ class Job:
     is_folder: bool = False
     every_s: int | None = None
     """The pause after which it starts again when it has ended without an error."""
+    code: str = ""
+    """A digest of its script or of the spec of its folder; empty if it cannot be read."""
 
     @property
     def is_remote(self) -> bool:
@@ -223,3 +232,35 @@ def _matches(pattern: str | None, topic: str) -> bool:
         return pattern is not None and re.fullmatch(pattern, topic) is not None
     except re.error:
         return False  # Connect's own validation reports it
+
+
+def selected(pipeline: Pipeline, names: Sequence[str]) -> Pipeline:
+    """Return the pipeline with these parts alone, and the topics that they use; all of it without
+    names. Raise BadGiven for a name that no part has."""
+    if not names:
+        return pipeline
+    known = [each.name for each in pipeline.writers]
+    for name in names:
+        if name not in known:
+            raise BadGiven(
+                f"--select {name}: no part has that name{nearest(name, known)} (known: "
+                f"{', '.join(known)})"
+            )
+    found = replace(
+        pipeline,
+        sources=tuple(each for each in pipeline.sources if each.name in names),
+        apps=tuple(each for each in pipeline.apps if each.name in names),
+        jobs=tuple(each for each in pipeline.jobs if each.name in names),
+        sinks=tuple(each for each in pipeline.sinks if each.name in names),
+        left_out=frozenset(known) - set(names),
+    )
+    if any(each.chooses_topics for each in found.writers):
+        return found
+    return replace(
+        found,
+        topics=tuple(
+            each
+            for each in pipeline.topics
+            if found.writers_of(each.name) or found.readers_of(each.name)
+        ),
+    )

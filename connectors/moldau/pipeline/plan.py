@@ -7,28 +7,24 @@ The order is topics, sinks, apps, jobs, sources, so that every reader exists bef
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from moldau.cli.plans import Action, Change, PlanStep, count_of, plan_json
 from moldau.connect.config.kinds import HIDDEN
-from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
+from moldau.operations.connectors import compare as compare_connectors
+from moldau.operations.connectors import without_secrets
+from moldau.operations.plan import Action, Change, PlanStep, count_of, plan_json, plan_lines
+from moldau.operations.topics import FoundTopic, TopicSpec, compare
+from moldau.pipeline.pipeline import App, AppPlan, Connector, Job, Pipeline, Topic
 
-
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """A topic that exists in the cluster. `config` has its own settings, without defaults."""
-
-    partitions: int
-    replication: int
-    config: Mapping[str, str] = field(default_factory=dict)
+_KIND_WIDTH: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The state of a cluster and its Connect worker. It is empty if there are none yet."""
 
-    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    topics: Mapping[str, FoundTopic] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     """The groups that have members."""
@@ -40,6 +36,10 @@ class Facts:
     """The topologies of the apps in the last `run` on this cluster, as of `topology_of`."""
     engines: Mapping[str, str] = field(default_factory=dict)
     """The engines of the apps in that `run`."""
+    codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The digests of the functions of the apps' steps in that `run`, as of `codes_of`."""
+    jobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The jobs in that `run`, as of `job_facts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,23 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
         changes = _topology_changes(app, facts)
         if changes:
             others += "; its topology is not that of the last run"
+        if code_changes := _code_changes(app, facts):
+            changes = (*changes, *code_changes)
+            others += "; its functions are not those of the last run"
         before = facts.engines.get(app.name, app.engine)
         if before != app.engine:
             changes = (Change("engine", before, app.engine), *changes)
             others += "; it begins without state, unless `moldau streams move` carries it"
         steps.append(PlanStep(Action.START, "app", app.name, changes, processes + others))
-    steps += [PlanStep(Action.START, "job", job.name, note=job.place) for job in pipeline.jobs]
+    steps += [_job(each, facts.jobs.get(each.name)) for each in pipeline.jobs]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sources]
     return Plan(pipeline.name, tuple(steps))
+
+
+def plan_text(plan: Plan) -> str:
+    """Write a plan: a line for each step, its changes below it, and a summary."""
+    lines = [f"pipeline {plan.pipeline}", "", *plan_lines(plan.steps, _KIND_WIDTH)]
+    return "\n".join(lines) + "\n"
 
 
 def topology_of(plan: AppPlan) -> dict[str, str]:
@@ -111,6 +120,49 @@ def _topology_changes(app: App, facts: Facts) -> tuple[Change, ...]:
     )
 
 
+def codes_of(plan: AppPlan) -> dict[str, str]:
+    """Return the digest of the functions of each step that has some, by its name."""
+    return {step.name: step.code for program in plan.programs for step in program if step.code}
+
+
+def _code_changes(app: App, facts: Facts) -> tuple[Change, ...]:
+    """Return the steps of the last `run` whose functions have another body now."""
+    before = facts.codes.get(app.name, {})
+    after = {} if app.plan is None else codes_of(app.plan)
+    return tuple(
+        Change(f"functions of {name}", before[name], code)
+        for name, code in after.items()
+        if name in before and before[name] != code
+    )
+
+
+def job_facts(job: Job) -> dict[str, str]:
+    """Return what of a job may change from one `run` to the next."""
+    found = {
+        "spec" if job.is_folder else "script": f"{job.path} {job.code}".rstrip(),
+        "every": "" if job.every_s is None else str(job.every_s),
+        "group": job.group or "",
+        "arguments": " ".join(job.arguments),
+        **job.config,
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _job(job: Job, before: Mapping[str, str] | None) -> PlanStep:
+    after = job_facts(job)
+    changes = (
+        ()
+        if before is None
+        else tuple(
+            Change(name, before.get(name), after.get(name))
+            for name in dict.fromkeys((*after, *before))
+            if before.get(name) != after.get(name)
+        )
+    )
+    note = job.place + ("; it is not that of the last run" if changes else "")
+    return PlanStep(Action.START, "job", job.name, changes, note)
+
+
 def _topic(topic: Topic, facts: Facts) -> PlanStep:
     found = facts.topics.get(topic.name)
     if topic.is_external and (found is not None or not facts.is_own_broker):
@@ -121,56 +173,27 @@ def _topic(topic: Topic, facts: Facts) -> PlanStep:
             )
             return PlanStep(Action.REFUSE, "topic", topic.name, note=note)
         return PlanStep(Action.KEEP, "topic", topic.name, note="external")
-    if found is None:
-        changes = [Change("partitions", None, str(topic.partitions or 1))]
-        if topic.replication is not None:
-            changes.append(Change("replication", None, str(topic.replication)))
-        changes += [Change(key, None, value) for key, value in topic.config.items()]
-        note = "external: made here only to try the pipeline" if topic.is_external else ""
-        return PlanStep(Action.CREATE, "topic", topic.name, tuple(changes), note)
-    if topic.partitions is not None and topic.partitions < found.partitions:
-        note = (
-            f"it has {found.partitions} partitions, and a topic cannot lose any: "
-            f"write partitions: {found.partitions}"
-        )
-        return PlanStep(Action.REFUSE, "topic", topic.name, note=note)
-    changes = []
-    if topic.partitions is not None and topic.partitions > found.partitions:
-        changes.append(Change("partitions", str(found.partitions), str(topic.partitions)))
-    changes += [
-        Change(key, found.config.get(key), value)
-        for key, value in topic.config.items()
-        if found.config.get(key) != value
-    ]
-    note = ""
-    if topic.replication is not None and topic.replication != found.replication:
+    # A new topic has one partition unless the file says how many, whatever the brokers' default is.
+    partitions = topic.partitions if found is not None else topic.partitions or 1
+    replication = topic.replication if found is None else None
+    step = compare(topic.name, TopicSpec(partitions, replication, topic.config), found)
+    if step.action is Action.REFUSE:
+        return step
+    note = "external: made here only to try the pipeline" if topic.is_external else ""
+    if found is not None and topic.replication not in (None, found.replication):
         note = (
             f"it has {found.replication} replicas, not {topic.replication}: `run` does not change "
             "that"
         )
-    action = Action.UPDATE if changes else Action.KEEP
-    return PlanStep(action, "topic", topic.name, tuple(changes), note)
+    return replace(step, note=note)
 
 
 def _connector(connector: Connector, found: Mapping[str, str] | None) -> PlanStep:
-    kind = "source" if connector.is_source else "sink"
-    note = connector.short_class
-    shown = _shown(connector.config)
-    if found is None:
-        changes = tuple(Change(key, None, value) for key, value in shown.items() if key != "name")
-        return PlanStep(Action.CREATE, kind, connector.name, changes, note)
-    before = _shown(found)
-    changes = tuple(
-        Change(key, before.get(key), shown.get(key))
-        for key in dict.fromkeys((*connector.config, *found))
-        if found.get(key) not in (connector.config.get(key), shown.get(key), HIDDEN)
-    )
-    action = Action.UPDATE if changes else Action.KEEP
-    return PlanStep(action, kind, connector.name, changes, note)
-
-
-def _shown(config: Mapping[str, str]) -> dict[str, str]:
-    """Return the config with its passwords masked. The connector says which keys are passwords."""
     from moldau.connect.installed.secrets import masked
 
-    return masked(config)
+    # The connector says which keys are passwords.
+    passwords = [key for key, value in masked(connector.config).items() if value == HIDDEN]
+    step = compare_connectors(connector.name, connector.config, found)
+    kind = "source" if connector.is_source else "sink"
+    note = step.note or connector.short_class
+    return replace(without_secrets(step, passwords), kind=kind, note=note)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from moldau.cli.addresses import host_and_port
 from moldau.cli.command import UsageError
-from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
+from moldau.link.http.protection import HttpProtection, load_protection, open_to_all
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.status import Snapshot, StatusRow, status_rows
 from moldau.pipeline.status_reader import StatusReader
@@ -74,7 +74,7 @@ class Reads(Protocol):
     def read(self) -> Snapshot: ...
 
 
-class Published:
+class StatusService:
     """An ASGI application with the status of one pipeline."""
 
     def __init__(self, pipeline: Pipeline, reader: Reads, runtime: Runtime) -> None:
@@ -107,7 +107,7 @@ class Published:
             return status_rows(self._pipeline, now, self._before or now)
 
 
-class Serving:
+class StatusServer:
     """The server of the status of one `run`, on a thread of its own."""
 
     def __init__(self, pipeline: Pipeline, reader: StatusReader) -> None:
@@ -119,6 +119,7 @@ class Serving:
     def start(self, address: StatusAddress) -> str:
         """Return the address of the server, which answers. Raise CannotListen, or ConfigError for a
         file that cannot protect it."""
+        from moldau.runtime.http_door import NO_BODY
         from moldau.runtime.http_server import HttpServer
         from moldau.runtime.threaded import ThreadedRuntime
 
@@ -132,8 +133,8 @@ class Serving:
             server = HttpServer(runtime, "the status", "choose another --status")
             host, port = server.bind(address.host, address.port)
             self._left.callback(threaded.run, lambda _: server.aclose())
-            application = by.guard(Published(self._pipeline, self._reader, runtime))
-            await server.start(application, by.context)
+            application = by.guard(StatusService(self._pipeline, self._reader, runtime))
+            await server.start(application, by.rules(NO_BODY), by.context)
             is_open = open_to_all(by, address.host)
             note = " (open to other machines: --http-config protects it)" if is_open else ""
             return f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}{note}"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
-from moldau.cli.plans import Action
 from moldau.connect.installed.plugins import resolved
 from moldau.errors import MoldauError
-from moldau.pipeline.cluster import Cluster, Existing
+from moldau.operations.plan import Action
+from moldau.pipeline.cluster import Cluster, ExistingNames
 from moldau.pipeline.commandlines import (
     LOCAL,
     QUICK_SESSIONS,
@@ -35,7 +35,7 @@ from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Job, Pipeline
 from moldau.pipeline.plan import Plan, plan
 from moldau.pipeline.processes import PartCommand, PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
-from moldau.pipeline.settled import Settled, left_over
+from moldau.pipeline.settled import IdleWatch, left_over
 from moldau.pipeline.status import LastErrors, connector_rows, state_changes
 from moldau.pipeline.worker import ConnectApi, worker_url
 from moldau.runtime.node_processes import free_ports, pause_s
@@ -61,7 +61,7 @@ class Target:
     rest_port: int | None = None
 
 
-def record_new(state: RunState, pipeline: Pipeline, found: Plan, existing: Existing) -> None:
+def record_new(state: RunState, pipeline: Pipeline, found: Plan, existing: ExistingNames) -> None:
     """Record what this run is about to make. What exists there already is not its own.
 
     The own broker has nothing that the pipeline has not made."""
@@ -78,7 +78,7 @@ def record_new(state: RunState, pipeline: Pipeline, found: Plan, existing: Exist
                 state.record("topics", topic)
 
 
-def record_worker(state: RunState, settings: Mapping[str, str], existing: Existing) -> None:
+def record_worker(state: RunState, settings: Mapping[str, str], existing: ExistingNames) -> None:
     """Record the group and the internal topics that the own worker is about to make."""
     if settings["group.id"] not in existing.groups:
         state.record("groups", settings["group.id"])
@@ -148,7 +148,7 @@ class PipelineRun:
         before, left_out = LastRun.load(self._data), self._pipeline.left_out
         run.with_parts_left_out(before, left_out).save(self._data)
 
-    def watch(self, settled: Settled | None = None) -> None:
+    def watch(self, settled: IdleWatch | None = None) -> None:
         """Restart parts that end, and report connectors that fail and records that were missed,
         until it is interrupted, or has `settled`."""
         reported: dict[str, str] = {}
@@ -162,13 +162,13 @@ class PipelineRun:
             if self._runtime.clock.monotonic() >= due_s:
                 due_s = self._runtime.clock.monotonic() + CONNECTOR_CHECK_S
                 is_changed = self._watch_connectors(reported, errors, missed)
-                if self._watch_missed(missed) or is_changed:
+                if self._watch_events(errors, missed) or is_changed:
                     self._save()
                 if settled is not None and self._has_settled(settled):
                     return
             pause_s(POLL_S)
 
-    def _has_settled(self, settled: Settled) -> bool:
+    def _has_settled(self, settled: IdleWatch) -> bool:
         try:
             overview = {} if self._connect is None else self._connect.overview()
             with Cluster(self._client) as cluster:
@@ -196,15 +196,17 @@ class PipelineRun:
         missed.on_overview({name: each for name, each in overview.items() if name in own})
         return errors.on_rows(rows, self._runtime.clock.monotonic())
 
-    def _watch_missed(self, missed: MissedRecords) -> bool:
-        """Report records that were deleted before a part read them. Return whether there are
-        more."""
-        before = dict(self._state.missed)
+    def _watch_events(self, errors: LastErrors, missed: MissedRecords) -> bool:
+        """Report records that were deleted before a part read them, and keys that an app does not
+        find where they should be. Return whether there are more."""
+        before, reports = dict(self._state.missed), []
         for app, part in zip(self._pipeline.apps, self._apps, strict=False):
-            missed.on_log(app.name, part.new_log_lines())
-        for line in missed.new_lines():
+            events = part.new_events()
+            missed.on_events(app.name, events)
+            reports += errors.on_events(app.name, events)
+        for line in (*missed.new_lines(), *reports):
             self._report(line)
-        return before != self._state.missed
+        return bool(reports) or before != self._state.missed
 
     # Starting.
 
@@ -268,7 +270,7 @@ class PipelineRun:
             self._report(f"topic      {step.name}" + (f" ({step.note})" if step.note else ""))
         self._save()
 
-    def _start_worker(self, client: Mapping[str, str], existing: Existing) -> None:
+    def _start_worker(self, client: Mapping[str, str], existing: ExistingNames) -> None:
         """Start the worker, also if it only has connectors that are no longer in the file."""
         if not self._pipeline.connectors and not self._state.connectors:
             return

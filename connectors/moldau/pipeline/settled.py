@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
-from moldau.pipeline.pipeline import Pipeline
-from moldau.pipeline.status import HEALTHY, StatusRow
+from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
+from moldau.pipeline.status import HEALTHY, GroupStatus, StatusRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Offsets:
     committed: Mapping[str, Mapping[tuple[str, int], int]]
 
 
-class Settled:
+class IdleWatch:
     """Decides when a pipeline has settled: for a while no topic has grown, and nothing is left."""
 
     def __init__(self, idle_s: float) -> None:
@@ -76,3 +76,25 @@ def _relevant(
     for where, end in offsets.ends.items():
         if where[0] in topics or where in committed:
             yield where, end
+
+
+def unread_by_group(
+    pipeline: Pipeline, groups: Mapping[str, GroupStatus], offsets: Offsets
+) -> dict[str, int]:
+    """Return for each group how many records are in partitions of which it knows nothing: all of a
+    topic if it has never committed. Groups whose topics do not exist are left out."""
+    found: dict[str, int] = {}
+    names = {where[0] for where in offsets.ends}
+    parts: list[App | Job | Connector] = [*pipeline.apps, *pipeline.jobs, *pipeline.sinks]
+    for part in parts:
+        topics = {name for name in names if part.name in pipeline.readers_of(name)}
+        if part.group is None or not topics:
+            continue
+        progress = groups.get(part.group)
+        known = () if progress is None else progress.known
+        found[part.group] = sum(
+            max(0, end - offsets.begins.get(where, 0))
+            for where, end in offsets.ends.items()
+            if where[0] in topics and where not in known
+        )
+    return found

@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moldau.errors import MoldauError
+
+_TIMEOUT_MS = 5000
+
 TEXT: Final = "text"
 JSON: Final = "JSON"
 ENVELOPE: Final = "JSON with a schema in each record"
@@ -207,3 +211,20 @@ def schema_shape(kind: str, text: str) -> Shape:
     if kind == "JSON":
         return Shape(JSON_SCHEMA, json_schema_fields(json.loads(text)))
     return Shape(PROTOBUF)
+
+
+def registered_shape(url: str, topic: str) -> Shape | str:
+    """Return what the latest schema of the topic's values says, or why that is not known."""
+    from moldau.client.sync import SchemaRegistry
+
+    try:
+        with SchemaRegistry(
+            url,
+            http_connect_timeout_ms=_TIMEOUT_MS,
+            http_read_timeout_ms=_TIMEOUT_MS,
+            max_retries=0,
+        ) as registry:
+            found = registry.latest(f"{topic}-value").schema
+        return schema_shape(found.type, found.text)
+    except (MoldauError, ValueError) as error:
+        return str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ class GroupStatus:
     state: str
     lag: int | None
     committed: int
+    known: frozenset[tuple[str, int]] = frozenset()
+    """The partitions that count in `lag`: it has committed there, or a member reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class Snapshot:
     """The errors of connectors that have failed lately, and may run again now."""
     missed: Mapping[str, int] = field(default_factory=dict)
     """How many records were deleted before a sink or an app read them."""
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """By group: how many records are in partitions that its part reads, and that it does not know.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,6 @@ def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> StatusR
     tasks: Sequence[Mapping[str, Any]] = found.get("tasks", ())
     states = [found["state"], *(task["state"] for task in tasks)]
     error = next((each["error"] for each in (found, *tasks) if each.get("error")), None)
-    progress = now.groups.get(connector.group)
     rates = [task["rate"] for task in tasks if task.get("rate") is not None]
     rate = sum(rates) if rates else None
     if rate is None and not connector.is_source:
@@ -113,7 +117,7 @@ def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> StatusR
         connector.name,
         kind,
         _overall_state(states),
-        lag=None if progress is None or connector.is_source else progress.lag,
+        lag=None if connector.is_source else _lag(connector.group, now),
         rate=rate,
         restarts=found.get("restarts", 0) + sum(task.get("restarts", 0) for task in tasks),
         error=error or now.last_errors.get(connector.name),
@@ -155,7 +159,8 @@ def state_changes(rows: Sequence[StatusRow], reported: dict[str, str]) -> list[s
 
 
 class LastErrors:
-    """Keeps the error of a connector that fails and restarts, until it has run for a while."""
+    """Keeps the error of a connector that fails and restarts, until it has run for a while, and
+    what an app has reported of misplaced keys."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -171,6 +176,14 @@ class LastErrors:
             elif now_s - self._seen_s.get(row.part, now_s) >= _LATELY_S:
                 self.texts.pop(row.part, None)
         return self.texts != before
+
+    def on_events(self, app: str, events: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Take in what an app's processes have reported. Return what is to be shown of it."""
+        found = [str(each["text"]) for each in events if "misplaced" in each]
+        new = [text for text in found if self.texts.get(app) != text]
+        if new:
+            self.texts[app] = new[-1]
+        return [f"{app}: {text}" for text in new]
 
 
 def _overall_state(states: Sequence[str]) -> str:
@@ -198,10 +211,10 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> StatusRow:
         app.name,
         "app",
         state,
-        lag=None if progress is None else progress.lag,
+        lag=_lag(app.group, now),
         rate=_rate(app.group, now, before),
         restarts=0 if part is None else part.restarts,
-        error=None if part is None else part.error,
+        error=(None if part is None else part.error) or now.last_errors.get(app.name),
         missed=None if part is None or app.is_on_spark else now.missed.get(app.name, 0),
     )
 
@@ -209,16 +222,22 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> StatusRow:
 def _job(job: Job, now: Snapshot, before: Snapshot) -> StatusRow:
     """Return the row of a job: its process is known where `run` runs, its lag by its group."""
     part = now.parts.get(f"job {job.name}")
-    progress = None if job.group is None else now.groups.get(job.group)
     return StatusRow(
         job.name,
         "job",
         "MISSING" if part is None else part.state,
-        lag=None if progress is None else progress.lag,
+        lag=None if job.group is None else _lag(job.group, now),
         rate=None if job.group is None else _rate(job.group, now, before),
         restarts=0 if part is None else part.restarts,
         error=None if part is None else part.error,
     )
+
+
+def _lag(group: str, now: Snapshot) -> int | None:
+    progress = now.groups.get(group)
+    lags = (None if progress is None else progress.lag, now.unread.get(group))
+    known = [each for each in lags if each is not None]
+    return sum(known) if known else None
 
 
 def _rate(group: str, now: Snapshot, before: Snapshot) -> float | None:

@@ -9,6 +9,7 @@ from moldau.errors import MoldauError
 from moldau.pipeline.cluster import Cluster
 from moldau.pipeline.data_directory import DataDirectory, RunState
 from moldau.pipeline.pipeline import Pipeline
+from moldau.pipeline.settled import unread_by_group
 from moldau.pipeline.status import Snapshot
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.real import RealRuntime
@@ -39,7 +40,7 @@ class StatusReader:
         is_running = self._data.is_running()
         state = self._data.load() if is_running else RunState()
         problems: dict[str, str] = {}
-        connectors, groups = {}, {}
+        connectors, groups, unread = {}, {}, {}
         url = self._connect or state.rest
         if url:
             try:
@@ -52,13 +53,17 @@ class StatusReader:
             client["bootstrap.servers"] = state.bootstrap
         if client.get("bootstrap.servers"):
             try:
-                groups = self._open(client).progress(self._pipeline.groups)
+                cluster = self._open(client)
+                groups = cluster.progress(self._pipeline.groups)
+                with suppress(MoldauError):  # a partition may be between two leaders
+                    offsets = cluster.offsets(self._pipeline)
+                    unread = unread_by_group(self._pipeline, groups, offsets)
             except MoldauError as error:
                 problems["cluster"] = str(error)
                 self.close()
         now_s = self._clock.monotonic()
         return Snapshot(
-            now_s, state.parts, connectors, groups, problems, state.errors, state.missed
+            now_s, state.parts, connectors, groups, problems, state.errors, state.missed, unread
         )
 
     def record_counts(self) -> dict[str, int]:

@@ -2,11 +2,13 @@
 
 The rules: Each topic that the pipeline uses is listed under `topics`. Each topic that is read has a
 writer, or is external. Records never run in a circle. The inputs of a join have equal numbers of
-partitions. Each part, and each app id, has a name of its own.
+partitions. Each part, and each app id, has a name of its own. Each sink of Spark has a directory of
+its own.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
@@ -20,6 +22,7 @@ def check_wiring(pipeline: Pipeline, files: SourceFiles | None = None) -> list[P
     another file."""
     return [
         *_duplicate_names(pipeline, files),
+        *_shared_directories(pipeline),
         *_undeclared(pipeline),
         *_unwritten(pipeline),
         *_unused(pipeline),
@@ -65,6 +68,22 @@ def _duplicate_names(pipeline: Pipeline, files: SourceFiles | None) -> Iterator[
         apps.setdefault(app.plan.app, app)
 
 
+def _shared_directories(pipeline: Pipeline) -> Iterator[Problem]:
+    """Find sinks of Spark that write files or a Delta table into one directory: each of them notes
+    there how far its own query is, and replaces or conflicts with what the other one writes."""
+    seen: dict[str, Connector] = {}
+    for sink in pipeline.sinks:
+        path = sink.config.get("sink.path", "").strip()
+        if sink.short_class != "SparkSink" or not path:
+            continue
+        front, _, rest = path.removeprefix("file://").rpartition("://")
+        other = seen.setdefault(f"{front}://{posixpath.normpath(rest)}", sink)
+        is_by_topic = "${topic}" in path and not set(sink.reads) & set(other.reads)
+        if other is not sink and not is_by_topic:
+            text = f"sinks.{other.name} writes into the directory {path} too: give each its own"
+            yield Problem(sink.line, f"sinks.{sink.name}: {text}")
+
+
 def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:
     """Find topics that are used and not listed under `topics`."""
     known = [each.name for each in pipeline.topics]
@@ -84,7 +103,7 @@ def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _unwritten(pipeline: Pipeline) -> Iterator[Problem]:
     """Find topics that are read though nothing writes them."""
-    unknown_writers = [where for where, part in _parts(pipeline) if part.chooses_topics]
+    unknown_writers = [each for each in _parts(pipeline) if each[1].chooses_topics]
     external = {each.name for each in pipeline.topics if each.is_external}
     known = {each.name for each in pipeline.topics}
     for where, part in _parts(pipeline):
@@ -92,13 +111,22 @@ def _unwritten(pipeline: Pipeline) -> Iterator[Problem]:
             if topic not in known or topic in external or pipeline.writers_of(topic):
                 continue
             if unknown_writers:
-                text = f"{where} reads {topic}; whether {unknown_writers[0]} writes it is not known"
-                yield warning(part.line, f"{text}: name its topics in `writes` beside its `config`")
+                writer, other = unknown_writers[0]
+                text = f"{where} reads {topic}; whether {writer} writes it is not known"
+                yield warning(part.line, f"{text}: {_what_to_do(other)}")
             else:
                 text = f"{where} reads {topic}, which nothing writes: add a source, or "
                 yield Problem(part.line, f"{text}`external: true` to the topic")
         if isinstance(part, Connector) and part.pattern is not None:
             yield from _unmatched(where, part, pipeline)
+
+
+def _what_to_do(writer: Connector | App | Job) -> str:
+    if isinstance(writer, App):
+        if writer.plan is None:
+            return "it cannot be imported"
+        return "it chooses topics by its records"
+    return "name its topics in `writes` beside its `config`"
 
 
 def _unmatched(where: str, sink: Connector, pipeline: Pipeline) -> Iterator[Problem]:

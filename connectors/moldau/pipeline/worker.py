@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import quote
+from typing import Any, Final
 
+from moldau.operations.connectors import Rest, RestRefused, configs_of
 from moldau.pipeline.data_directory import PipelineFailed
 from moldau.runtime.node_processes import pause_s
-
-if TYPE_CHECKING:
-    import httpx
 
 _REQUEST_S: Final = 30.0
 _OVERVIEW_S: Final = 5.0
 _RETRY_PAUSE_S: Final = 0.2
-_CONFLICT, _NOT_FOUND, _CLIENT_ERROR = 409, 404, 400
+_NOT_FOUND: Final = 404
+_BUSY: Final = (0, 409, 502, 503)
+"""No answer, and the answers of a worker that starts or rebalances."""
 _INVALID: Final = re.compile(
     r"Connector configuration is invalid and contains the following \d+ error\(s\): (.*?)"
     r"(?: You can also find the above list of errors at .*)?"
@@ -34,42 +33,26 @@ def worker_url(text: str) -> str:
     return url.rstrip("/")
 
 
-class ConnectApi:
+class ConnectApi(Rest):
     """The REST API of one Connect worker. Close it, or use it in a `with` block."""
 
     def __init__(self, url: str) -> None:
-        import httpx
-
-        self.url = worker_url(url)
-        try:
-            self._client = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
-        except httpx.InvalidURL as error:
-            raise PipelineFailed(f"--connect {url}: {error}") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._client.close()
+        super().__init__(worker_url(url), "--connect")
 
     def configs(self) -> dict[str, dict[str, str]]:
         """Return the config of each connector, by name."""
-        found = self._request("GET", "/connectors?expand=info") or {}
-        return {name: dict(each["info"]["config"]) for name, each in found.items()}
+        return configs_of(self._request("GET", "/connectors?expand=info") or {})
 
     def put(self, name: str, config: Mapping[str, str], retry_s: float) -> None:
         """Create or change a connector, and let it run.
 
         Raises PipelineFailed if the worker rejects the config."""
-        self._request("PUT", _path(name, "/config"), dict(config), retry_s=retry_s)
-        self._request("PUT", _path(name, "/resume"), retry_s=retry_s)
+        self._request("PUT", self.connector(name, "/config"), dict(config), retry_s=retry_s)
+        self._request("PUT", self.connector(name, "/resume"), retry_s=retry_s)
 
     def stop(self, name: str, retry_s: float) -> bool:
         """Stop a connector's tasks; they commit first. Return whether they ended in that time."""
-        self._request("PUT", _path(name, "/stop"), retry_s=retry_s)
+        self._request("PUT", self.connector(name, "/stop"), retry_s=retry_s)
         for _ in range(int(retry_s / _RETRY_PAUSE_S)):
             states = self.states(name, retry_s)
             if states is None or states[0] == "STOPPED":
@@ -79,11 +62,11 @@ class ConnectApi:
 
     def delete(self, name: str) -> None:
         """Delete a connector. It is no failure if the connector does not exist."""
-        self._request("DELETE", _path(name), retry_s=_REQUEST_S)
+        self._request("DELETE", self.connector(name), retry_s=_REQUEST_S)
 
     def states(self, name: str, retry_s: float = 0.0) -> list[str] | None:
         """Return the states of a connector and its tasks, or None while it has no status."""
-        found = self._request("GET", _path(name, "/status"), retry_s=retry_s)
+        found = self._request("GET", self.connector(name, "/status"), retry_s=retry_s)
         if found is None:
             return None
         return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
@@ -110,45 +93,24 @@ class ConnectApi:
         """Send a request. Return the body of the answer, or None if it is empty or 404.
 
         Repeat the request for `retry_s` while the worker is busy or does not answer."""
-        import httpx
-
         for left in range(int(retry_s / _RETRY_PAUSE_S), -1, -1):
             try:
-                answer = self._client.request(method, path, json=body, timeout=timeout_s)
-            except httpx.HTTPError as error:
-                if not left:
-                    raise PipelineFailed(
-                        f"no Connect worker answers at {self.url}: start it, or correct the "
-                        f"address ({error})"
-                    ) from None
-            else:
-                is_busy = answer.status_code in (_CONFLICT, 502, 503)
-                if not (is_busy and left):
-                    return self._answer_body(answer, path)
+                return self.ask(method, path, body, timeout_s=timeout_s)
+            except RestRefused as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                if not left or error.status not in _BUSY:
+                    raise PipelineFailed(_reason(path, error)) from None
             pause_s(_RETRY_PAUSE_S)
         return None
 
-    def _answer_body(self, answer: httpx.Response, path: str) -> Any:
-        if answer.status_code == _NOT_FOUND:
-            return None
-        if answer.status_code >= _CLIENT_ERROR:
-            raise PipelineFailed(f"the Connect worker rejected {path}: {_error_message(answer)}")
-        return answer.json() if answer.content else None
 
-
-def _path(name: str, tail: str = "") -> str:
-    return f"/connectors/{quote(name, safe='')}{tail}"
-
-
-def _error_message(answer: httpx.Response) -> str:
-    try:
-        body = answer.json()
-    except ValueError:
-        return answer.text.strip() or f"HTTP {answer.status_code}"
-    text = str(body.get("message", body)) if isinstance(body, dict) else str(body)
-    plain = " ".join(text.split())
+def _reason(path: str, error: RestRefused) -> str:
+    if not error.status:
+        return str(error)
+    plain = " ".join(str(error).split())
     found = _INVALID.fullmatch(plain)  # the text around the errors does not help the user
-    return plain if found is None else found.group(1)
+    return f"the Connect worker rejected {path}: {plain if found is None else found.group(1)}"
 
 
 def _overview_of_java(status: Json) -> Json:

@@ -19,22 +19,15 @@ if TYPE_CHECKING:
     from moldau.spark.session import new_session, prepare_environment
 
 _MODULES = {
-    "Java": "moldau.spark.java",
-    "cluster_options": "moldau.spark.cluster",
-    "cluster_settings": "moldau.spark.cluster",
-    "find_java": "moldau.spark.java",
-    "new_session": "moldau.spark.session",
-    "prepare_environment": "moldau.spark.session",
-}
+    "Java": "moldau.spark.java", "cluster_options": "moldau.spark.cluster",
+    "cluster_settings": "moldau.spark.cluster", "find_java": "moldau.spark.java",
+    "new_session": "moldau.spark.session", "prepare_environment": "moldau.spark.session",
+}  # fmt: skip
 
 __all__ = [
-    "Java",
-    "cluster_options",
-    "cluster_settings",
-    "find_java",
-    "new_session",
+    "Java", "cluster_options", "cluster_settings", "find_java", "new_session",
     "prepare_environment",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

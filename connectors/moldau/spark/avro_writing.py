@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.base.extras import need
-from moldau.client.serdes.avro_plain import Misfit
-from moldau.client.serdes.avro_schemas import avro_schema, parse_alone
-from moldau.client.serdes.avro_values import Values
-from moldau.client.serdes.contract import SerializationFailed
-from moldau.client.serdes.wire import frame
 from moldau.errors import ConfigError
+from moldau.plugins.extras import need
+from moldau.values.avro.fit import Values
+from moldau.values.avro.plain import Misfit
+from moldau.values.avro.schemas import avro_schema, parse_alone
+from moldau.values.failures import SerializationFailed
+from moldau.values.wire import frame
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,13 +14,9 @@ from importlib import import_module
 from typing import Final
 
 PRELOADED: Final = (
-    "pyspark.worker",
-    "moldau.client.admin.sync.admin",
-    "moldau.client.consumer.sync.consumer",
-    "moldau.client.producer.sync.producer",
-    "moldau.spark.lookups",
-    "moldau.spark.ranges",
-)
+    "pyspark.worker", "moldau.client.admin.sync.admin", "moldau.client.consumer.sync.consumer",
+    "moldau.client.producer.sync.producer", "moldau.spark.lookups", "moldau.spark.ranges",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -1,10 +1,5 @@
 """Fetch the records of one range of offsets in an executor. No other module here fetches records.
 
-Spark keeps its Python workers between batches. So a worker creates one consumer for each set of
-settings and uses its connections again (`_CONSUMERS`). The consumer keeps the last partitions that
-it read, paused, with the records that it fetched in advance. The next batch of such a partition
-continues there.
-
 Invariants:
 * A range gives the same records each time it is read. Compaction and transaction markers may leave
   gaps in its offsets.
@@ -21,26 +16,18 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from moldau.client import PartitionColumns, TopicPartition
-from moldau.client.sync import Consumer
+from moldau.client import PartitionColumns
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import ZERO_UUID, format_uuid
+from moldau.executors.clients import CLIENTS
+from moldau.executors.ranges import POLL_S, RangeConsumer
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.spark.ranges import TOPIC_RECREATED, OffsetRange
 
-_CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer]] = {}
 _BATCH_RECORDS: Final = 50_000
-_POLL_S: Final = 0.2
 _KEPT_PARTITIONS: Final = 4
 """The consumer keeps this many paused partitions, up to 8 MB each of its 64 MB."""
-_DEFAULTS: Final = {
-    "max.partition.fetch.bytes": "4194304",
-    "fetch.max.wait.ms": "100",
-    "allow.auto.create.topics": "false",
-}
-_GROUP_SETTINGS: Final = ("group.id", "group.instance.id")
-"""A task does not use these settings: Spark assigns its partition, and it joins no group."""
 _MISSING_ERRORS: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """The driver knows a partition that is new, or the topic was deleted."""
 _STALE_METADATA_ERRORS: Final = (
@@ -48,7 +35,6 @@ _STALE_METADATA_ERRORS: Final = (
     ErrorCode.OFFSET_NOT_AVAILABLE,  # the topic was made again: an old position is not valid
 )
 """Errors that newer metadata may resolve."""
-_FORCED_SETTINGS: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
 
 
 class PolledRecords(NamedTuple):
@@ -64,11 +50,12 @@ def fetch(
     """Yield the records of a range in the order of offsets, as columns in buffers.
 
     `fails_on_loss` is the option `failOnDataLoss`. `timeout_ms` limits a time without progress."""
+    CLIENTS.drop_idle()
     reader = _RangeReader(settings, wanted, fails_on_loss=fails_on_loss, timeout_ms=timeout_ms)
     try:
         yield from reader.records()
     finally:
-        _pause(settings, wanted.where)
+        reader.close()
 
 
 class _RangeReader:
@@ -82,7 +69,6 @@ class _RangeReader:
         fails_on_loss: bool,
         timeout_ms: int,
     ) -> None:
-        self._settings = settings
         self._wanted = wanted
         self._fails_on_loss = fails_on_loss
         self._timeout_ms = timeout_ms
@@ -92,7 +78,9 @@ class _RangeReader:
         self._missing_error: KafkaError | None = None
         """The brokers did not know the partition, and nothing was read since."""
         self.position = wanted.start
-        self._consumer = _positioned_consumer(settings, wanted, wanted.start)
+        # Spark collects garbage after each task: without this, 35 ms for the modules alone.
+        self._place = RangeConsumer(settings, {wanted.where: wanted.topic_id}, gc.freeze)
+        self._place.seek({wanted.where: wanted.start})
 
     def records(self) -> Iterator[PolledRecords]:
         """Yield the records that the log has in the range, one part for each poll."""
@@ -109,22 +97,26 @@ class _RangeReader:
         where = self._wanted.where
         most = min(_BATCH_RECORDS, self._wanted.end - self.position)
         try:
-            parts = self._consumer.poll_batches(_POLL_S, max_records=most, partitions=[where])
+            parts = self._place.poll([where], most)
         except KafkaError as error:
             self._on_error(error)
             return []
         if parts and not self._is_topic_checked:
-            self._is_topic_checked = _may_have_topic(self._consumer, self._wanted)
+            self._is_topic_checked = not self._place.other_topics()
             if not self._is_topic_checked:
                 self._on_other_topic()
                 return []
-        reached = self._consumer.position(where)
+        reached = self._place.consumer.position(where)
         if reached is not None and reached > self.position:
             self.position, self._progress_at_s = reached, self._clock.monotonic()
             self._missing_error = None
         elif self._is_timed_out:
             self._on_timeout()
         return parts
+
+    def close(self) -> None:
+        """Stop fetching, so that the next range does not wait for a useless fetch."""
+        self._place.release(_KEPT_PARTITIONS)
 
     @property
     def _is_timed_out(self) -> bool:
@@ -140,8 +132,8 @@ class _RangeReader:
         if error.code not in _STALE_METADATA_ERRORS or self._is_timed_out:
             raise error
         if error.code in _MISSING_ERRORS:
-            self._missing_error = error
-            self._consumer.close()
+            self._missing_error = without_frames(error)
+            self._place.consumer.close()
         self._reposition()
 
     def _on_offset_out_of_range(self, error: KafkaError) -> None:
@@ -152,13 +144,13 @@ class _RangeReader:
         if self._fails_on_loss:
             raise self._loss_error(error.code, "records that the batch should hold were deleted")
         where, end = self._wanted.where, self._wanted.end
-        first = self._consumer.beginning_offsets([where])[where]
+        first = self._place.consumer.beginning_offsets([where])[where]
         if first > self.position:
             self.position = min(first, end)
         elif self._is_timed_out:
             self.position = end
         else:
-            Mailbox[None]().take(_POLL_S)
+            Mailbox[None]().take(POLL_S)
         self._reposition()
 
     def _on_other_topic(self) -> None:
@@ -167,7 +159,7 @@ class _RangeReader:
         Either the metadata are old, or the range's topic was deleted. Wait for newer metadata.
         After the timeout raise an error, or end the range if losses must not fail."""
         if not self._is_timed_out:
-            Mailbox[None]().take(_POLL_S)
+            Mailbox[None]().take(POLL_S)
             self._reposition()
             return
         if self._fails_on_loss:
@@ -188,7 +180,7 @@ class _RangeReader:
         If its topic was deleted, that is a loss. If the log ends before the range and losses must
         not fail, end the range. Otherwise raise TimeoutError."""
         where = self._wanted.where
-        trouble = self._consumer.troubles().get(where, self._missing_error)
+        trouble = self._place.consumer.troubles().get(where, self._missing_error)
         if trouble is not None and trouble.code in _MISSING_ERRORS:
             self._on_deleted_topic(trouble.code)
             return
@@ -202,62 +194,13 @@ class _RangeReader:
 
     def _log_end(self) -> int:
         where = self._wanted.where
-        return self._consumer.end_offsets([where])[where]
+        return self._place.consumer.end_offsets([where])[where]
 
     def _reposition(self) -> None:
-        self._consumer = _positioned_consumer(self._settings, self._wanted, self.position)
+        self._place.seek({self._wanted.where: self.position})
         self._is_topic_checked = False
 
     def _loss_error(self, code: ErrorCode, reason: str) -> KafkaError:
         where, start, end, _ = self._wanted
         advice = "set failOnDataLoss=false to continue without them"
         return KafkaError(code, f"{reason}: {advice}", **where._asdict(), start=start, end=end)
-
-
-def _positioned_consumer(
-    settings: Mapping[str, str], wanted: OffsetRange, position: int
-) -> Consumer:
-    """Return this worker's consumer, assigned to the range's partition, at `position`.
-
-    A consumer that is at the position already keeps the records that it fetched in advance."""
-    where = wanted.where
-    consumer = _shared_consumer(settings)
-    if not _may_have_topic(consumer, wanted):
-        consumer.close()  # its records in memory are of a topic that was deleted
-        consumer = _shared_consumer(settings)
-    others = [each for each in consumer.assignment if each != where]
-    if len(others) == len(consumer.assignment):
-        consumer.assign([*others[1 - _KEPT_PARTITIONS :], where])
-    consumer.resume([where])
-    if consumer.position(where) != position:
-        consumer.seek(where, position)
-    return consumer
-
-
-def _may_have_topic(consumer: Consumer, wanted: OffsetRange) -> bool:
-    """Return False if the consumer knows the topic by another id than that of the range.
-
-    Return True if either id is unknown."""
-    known = consumer.topic_ids([wanted.where])[wanted.where]
-    return known == ZERO_UUID or wanted.topic_id in ("", format_uuid(known))
-
-
-def _pause(settings: Mapping[str, str], where: TopicPartition) -> None:
-    """Stop fetching from a partition, so that the next range does not wait for a useless fetch."""
-    consumer = _CONSUMERS.get(frozenset(settings.items()))
-    if consumer is not None and not consumer.is_over and where in consumer.assignment:
-        consumer.pause([where])
-
-
-def _shared_consumer(settings: Mapping[str, str]) -> Consumer:
-    """Return this worker's consumer with these settings; create it if there is none."""
-    key = frozenset(settings.items())
-    found = _CONSUMERS.get(key)
-    if found is None or found.is_over:
-        own = {name: value for name, value in settings.items() if name not in _GROUP_SETTINGS}
-        found = Consumer({**_DEFAULTS, **own, **_FORCED_SETTINGS})
-        found.start()
-        _CONSUMERS[key] = found
-        # Spark collects garbage after each task: without this, 35 ms for the modules alone.
-        gc.freeze()
-    return found

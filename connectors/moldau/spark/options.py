@@ -7,6 +7,7 @@ option, the given value and what is allowed. A parsed object is frozen and can b
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +15,6 @@ from typing import Final, NoReturn
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.errors import ConfigError
-from moldau.spark.durations import duration_ms
 
 FORMATS: Final = ("binary", "string", "json", "avro", "protobuf")
 KEY_FORMATS: Final = ("binary", "string", "json", "avro")
@@ -23,6 +23,7 @@ MODES: Final = ("permissive", "failfast", "skip", "rejects")
 
 `permissive` reads it as null. `failfast` ends the query. `skip` leaves the record out. `rejects`
 gives only such records."""
+CONTRACT_RULES: Final = "data.contract.rules"
 REGISTERED: Final = ("avro", "json", "protobuf")
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
@@ -41,6 +42,13 @@ _REFUSED: Final = MappingProxyType(
 )
 
 Options = Mapping[str, str]
+
+_UNITS_MS: Final = {
+    "": 1, "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000,
+    "min": 60_000, "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000,
+    "day": 86_400_000,
+}  # fmt: skip
+_DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,8 @@ class ReadOptions:
     value_mode: str
     is_value_framed: bool
     value_registry: str | None
+    checks_rules: bool
+    """Whether schemas of the registry with rules (a data contract) are refused."""
     pushes_filters: bool
 
     @property
@@ -180,6 +190,7 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         is_value_framed=_choice(given, "value.framing", ("none", "confluent"), "none")
         == "confluent",
         value_registry=_registry(given, subscription),
+        checks_rules=_choice(given, CONTRACT_RULES, ("refuse", "ignore"), "refuse") == "refuse",
         pushes_filters=parse_flag(given, "pushfilters", default=False),
     )
     _check_order(found)
@@ -379,3 +390,14 @@ def _choice(given: Options, name: str, allowed: Collection[str], default: str) -
 def refuse(option: str, value: str, instead: str) -> NoReturn:
     """Raise ConfigError with the option, the given value, and what to do instead."""
     raise ConfigError(instead, option=option, value=value)
+
+
+def duration_ms(option: str, text: str) -> int:
+    """Parse a duration to milliseconds. Raises ConfigError, which names `option`."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    unit = None if found is None else found[2]
+    if unit is not None and unit not in _UNITS_MS:
+        unit = unit.removesuffix("s")
+    if found is None or unit not in _UNITS_MS:
+        raise ConfigError("use a time such as 15m or 10 seconds", option=option, value=text)
+    return int(found[1]) * _UNITS_MS[unit]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any, Final
 
-from moldau.client.base.extras import need
 from moldau.errors import ConfigError
+from moldau.plugins.extras import need
+from moldau.values.failures import DeserializationFailed
+from moldau.values.protobuf.files import pool_of
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,33 +35,22 @@ _TYPES: Final = {
 def file_to_ddl(data: bytes) -> str:
     """Return the Spark type of the first message in a serialized Protobuf file, as DDL."""
     need("google.protobuf", "protobuf")
-    pools = import_module("google.protobuf.descriptor_pool")
-    files = import_module("google.protobuf.descriptor_pb2")
-    file, pool = files.FileDescriptorProto.FromString(data), pools.DescriptorPool()
-    for name in file.dependency:
-        _add_well_known_file(pools, pool, name)
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    file = FileDescriptorProto.FromString(data)
     file.name = file.name or "default"
-    pool.AddSerializedFile(file.SerializeToString())
-    found = pool.FindFileByName(file.name)
+    try:
+        found = pool_of(file, {}).FindFileByName(file.name)
+    except DeserializationFailed as error:
+        raise ConfigError(
+            "the Protobuf file imports a file that is not one of protobuf's own: give the columns "
+            "by value.schema of another format, or read value.format=binary",
+            imported=error.context.get("file"),
+        ) from None
     first = next(iter(found.message_types_by_name.values()), None)
     if first is None:
         raise ConfigError("the registered Protobuf file has no message: register one that has")
     return _message_ddl(first, ())
-
-
-def _add_well_known_file(pools: Any, pool: Any, name: str) -> None:
-    """Add a file that the protobuf package ships. Raises ConfigError for any other import."""
-    short = name.removeprefix("google/protobuf/").removesuffix(".proto")
-    try:
-        import_module(f"google.protobuf.{short}_pb2")
-        file = pools.Default().FindFileByName(name)
-    except (ImportError, KeyError):
-        raise ConfigError(
-            "the Protobuf file imports a file that is not one of protobuf's own: give the columns "
-            "by value.schema of another format, or read value.format=binary",
-            imported=name,
-        ) from None
-    pool.AddSerializedFile(file.serialized_pb)
 
 
 def _message_ddl(message: Any, above: tuple[str, ...]) -> str:

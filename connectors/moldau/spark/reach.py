@@ -6,12 +6,12 @@ of a Java stack trace. One connection finds it immediately.
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import Final
 from urllib.parse import urlsplit
 
 from moldau.errors import ConfigError
-from moldau.spark.masters import is_master, is_remote
 
 _TIMEOUT_S: Final = 10.0
 _PORTS: Final = {"spark": 7077, "sc": 15002}
@@ -19,6 +19,27 @@ _ERRORS: Final = {
     "spark": ("no Spark master answers: start it, or correct the master", "master"),
     "sc": ("no Spark Connect server answers: start it, or correct the address", "remote"),
 }
+
+_COUNT: Final = r"[1-9]\d*"
+_HOST: Final = r"(?:\[[0-9a-fA-F:.]+\]|[^\s/,:;\[\]]+)"
+_MASTERS: Final = (
+    re.compile(rf"local(?:\[(?:{_COUNT}|\*)(?:\s*,\s*{_COUNT})?\])?"),
+    re.compile(r"local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"),
+    re.compile(rf"spark://{_HOST}:\d{{1,5}}(?:,{_HOST}:\d{{1,5}})*"),
+    re.compile(r"k8s://\S+"),
+    re.compile(r"yarn"),
+)
+_REMOTE: Final = re.compile(rf"sc://{_HOST}(?::\d{{1,5}})?(?:/(?:;[^;=\s]+=[^;\s]*)*;?)?")
+
+
+def is_master(text: str) -> bool:
+    """Whether this is a master that Spark knows."""
+    return any(each.fullmatch(text.strip()) for each in _MASTERS)
+
+
+def is_remote(text: str) -> bool:
+    """Whether this is the address of a Spark Connect server."""
+    return _REMOTE.fullmatch(text.strip()) is not None
 
 
 class Unavailable(ConfigError):

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from moldau.client.serdes.contract import DeserializationFailed, asking_once
+from moldau.client.serdes.contract import asking_once
 from moldau.spark.unreadable import UnreadablePolicy
+from moldau.values.failures import DeserializationFailed
 
 _CONVERSION_ERRORS: Final = (ValueError, TypeError, ArithmeticError)
 """A value does not fit its column. Arrow's own errors are ValueErrors and TypeErrors too."""

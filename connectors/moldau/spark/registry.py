@@ -4,8 +4,9 @@ The driver asks for the latest schema of the topic's values, which gives the col
 read with the schema that it was written with, and its fields go to the columns by name.
 
 Invariants: A registry that does not answer ends the query; its values never count as unreadable.
-A value is unreadable if a healthy registry does not have its schema. A reader pickles as the
-registry's address, and connects in the process that uses it.
+Neither do values of schemas with rules that are not run here (a data contract), which end it too
+(RulesNotRun). A value is unreadable if a healthy registry does not have its schema. A reader
+pickles as the registry's address, and connects in the process that uses it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from moldau.client.serdes.avro import AvroDeserializer
-from moldau.client.serdes.contract import DeserializationFailed, Place
+from moldau.client.serdes.contract import Place
 from moldau.client.serdes.json_schema import JsonSchemaDeserializer
 from moldau.client.serdes.protobuf import ProtobufDeserializer
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
+from moldau.client.serdes.registry.contract_rules import check_rules
+from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.sync import SchemaRegistry
 from moldau.errors import ConfigError
@@ -28,6 +31,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.threaded import ThreadedRuntime
 from moldau.spark.avro import avro_to_ddl
 from moldau.spark.protobuf import file_to_ddl, message_to_dict
+from moldau.values.failures import DeserializationFailed
 
 KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
 _READERS: Final = {
@@ -35,7 +39,7 @@ _READERS: Final = {
     "protobuf": ProtobufDeserializer,
     "json": JsonSchemaDeserializer,
 }
-_OPEN_READERS: Final[dict[tuple[str, str], Callable[[bytes], Any]]] = {}
+_OPEN_READERS: Final[dict[tuple[str, str, bool], Callable[[bytes], Any]]] = {}
 _JSON_TYPES: Final = {
     "integer": "BIGINT",
     "number": "DOUBLE",
@@ -44,10 +48,11 @@ _JSON_TYPES: Final = {
 }
 
 
-def registered_ddl(url: str, topic: str, value_format: str) -> str:
+def registered_ddl(url: str, topic: str, value_format: str, *, checks_rules: bool = True) -> str:
     """Return the columns of the topic's values, as DDL, from the latest registered schema.
 
-    Raises ConfigError if the registry has no schema for them, or one of another format."""
+    Raises ConfigError if the registry has no schema for them, or one of another format, or one
+    with rules for what is read (RulesNotRun), unless `checks_rules` is false."""
     subject = f"{topic}-value"
     with SchemaRegistry(url) as registry:
         try:
@@ -61,6 +66,8 @@ def registered_ddl(url: str, topic: str, value_format: str) -> str:
                 "that a producer has registered its schema",
                 subject=subject,
             ) from error
+    if checks_rules:
+        check_rules(found, is_write=False, subject=subject)
     if found.type != KINDS[value_format]:
         right = next((name for name, kind in KINDS.items() if kind == found.type), found.type)
         raise ConfigError(
@@ -80,14 +87,14 @@ class RegistryReader:
 
     Spark keeps its Python workers, so the worker's connections are used again."""
 
-    def __init__(self, url: str, value_format: str) -> None:
-        self._url = url
+    def __init__(self, url: str, value_format: str, *, checks_rules: bool = True) -> None:
+        self._given = url, value_format, checks_rules
         self._format = value_format
 
     def __call__(self, data: bytes) -> dict[str, Any]:
-        read = _OPEN_READERS.get((self._url, self._format))
+        read = _OPEN_READERS.get(self._given)
         if read is None:
-            read = _OPEN_READERS[self._url, self._format] = _open_reader(self._url, self._format)
+            read = _OPEN_READERS[self._given] = _open_reader(*self._given)
         try:
             found = read(data)
         except RegistryError as error:
@@ -101,14 +108,15 @@ class RegistryReader:
         return dict(found)
 
 
-def _open_reader(url: str, value_format: str) -> Callable[[bytes], Any]:
+def _open_reader(url: str, value_format: str, checks_rules: bool) -> Callable[[bytes], Any]:
     """Return a function that reads values. Its event loop and connections live until the process
     ends."""
     loop = ThreadedRuntime("registry")
     loop.start()
 
     async def begin(runtime: Runtime) -> Any:
-        return _READERS[value_format](AsyncSchemaRegistry(url, runtime=runtime))
+        registry = AsyncSchemaRegistry(url, runtime=runtime)
+        return _READERS[value_format](registry, options=SchemaOptions(checks_rules=checks_rules))
 
     reader, place = loop.run(begin), Place("", False)
 

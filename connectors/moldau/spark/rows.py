@@ -42,14 +42,10 @@ def to_batch(part: PartitionColumns, count: int, row_format: RowFormat, schema: 
     keys = _read(row_format.keys, raw_keys, part)
     values = _read(row_format.values, raw_values, part)
     columns = [
-        keys,
-        values,
-        repeated_text(part.topic, count),
-        repeated_int32(part.partition, count),
-        _int64_array(buffers.offsets, count),
-        stamps.cast(pa.timestamp("us", tz="UTC")),
+        keys, values, repeated_text(part.topic, count), repeated_int32(part.partition, count),
+        _int64_array(buffers.offsets, count), stamps.cast(pa.timestamp("us", tz="UTC")),
         repeated_int32(int(part.timestamp_type), count),
-    ]
+    ]  # fmt: skip
     if "headers" in schema.names:
         columns.append(_headers(part, count))
     if "rawKey" in schema.names:

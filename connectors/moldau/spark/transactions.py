@@ -5,19 +5,13 @@ of the task's partition, so it is the same when Spark runs the batch again. The 
 commits the number of the batch, as the offset of a consumer group that has the same name. Brokers
 keep both or neither. A task works in this order:
 
-1. It opens a producer with that id. Then no earlier attempt of the task can commit: a speculative
-   one, one of a driver that was taken for dead, or one whose machine is gone. Those are fenced, and
-   what they left open is aborted.
+1. It opens a producer with that id, which fences earlier attempts of the task
+   (`moldau.executors.transactions`).
 2. It reads the number of the last committed batch. If that is this batch or a later one, the task
    writes nothing.
 3. It writes its rows, adds the number of the batch, and commits.
 
-The order of 1 and 2 matters: in the other order an earlier attempt could commit between them.
-
-Why not one transaction for all tasks: the driver would have to end the transactions of its tasks
-after it has written down that it will, and their producers may be gone by then. Kafka has no
-prepared transactions that another process may end (KIP-939). So readers may see the rows of one
-task before those of another one, and see each row once.
+Readers may see the rows of one task before those of another one, and see each row once.
 
 A batch that runs again must have the same rows in the same tasks. Spark's checkpoint has the
 offsets of a batch, so that holds unless the split changes: another number of cores for a source of
@@ -25,9 +19,6 @@ files, another `minPartitions`, another number of shuffle partitions. Then a tas
 rows that no transaction has. So a commit also has the number of its rows, and a task that finds
 another number there fails instead of leaving rows out. The content is not compared: a function such
 as `uuid()` may return something else each time, and each row is still written once.
-
-`committed_once` is also for others that write batches of a query, such as an engine on Spark: it
-needs no more than a name, a partition and a number that grows.
 """
 
 from __future__ import annotations
@@ -39,14 +30,13 @@ from typing import Any, Final
 
 from pyspark import TaskContext
 
-from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
+from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.client.settings.rows import OF_PRODUCERS_AND_CONSUMERS
 from moldau.client.sync import Admin, Producer
 from moldau.errors import ConfigError
+from moldau.executors.clients import cached_client
+from moldau.executors.transactions import fencing_producer, record_offsets, recorded_offsets
 
-TIMEOUT: Final = "transaction.timeout.ms"
-_TIMEOUT_MS: Final = "900000"
-"""The longest that brokers allow by default: a transaction lasts while the task gets its rows."""
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _ROWS: Final = "rows="
@@ -100,8 +90,7 @@ def committed_once(settings: Mapping[str, str], task: TaskBatch, topic: str) -> 
     TransactionError if another attempt of the task has taken over; nothing of this one is read
     then. Raise ConfigError if the committed rows cannot be those of this batch.
     """
-    given = {TIMEOUT: _TIMEOUT_MS, **settings, "transactional.id": task.id}
-    with Producer(given) as producer:
+    with fencing_producer(settings, task.id) as producer:
         last = _last_commit(settings, task)
         if last is not None and last.offset >= task.batch:
             done = Attempt(None)
@@ -112,8 +101,7 @@ def committed_once(settings: Mapping[str, str], task: TaskBatch, topic: str) -> 
             attempt = Attempt(producer)
             yield attempt
             note = OffsetAndMetadata(task.batch, metadata=f"{_ROWS}{attempt.rows}")
-            group = GroupMetadata(task.id, -1, "", None)
-            producer.send_offsets({TopicPartition(topic, 0): note}, group)
+            record_offsets(producer, task.id, {TopicPartition(topic, 0): note})
 
 
 def _check_committed(task: TaskBatch, last: OffsetAndMetadata, rows: int) -> None:
@@ -141,12 +129,9 @@ def _check_committed(task: TaskBatch, last: OffsetAndMetadata, rows: int) -> Non
 
 
 def _last_commit(settings: Mapping[str, str], task: TaskBatch) -> OffsetAndMetadata | None:
-    """Return the number of the task's last committed batch, and how many rows that had.
-
-    Offsets of a transaction that is about to end are waited for."""
+    """Return the number of the task's last committed batch, and how many rows that had."""
     known = {
         name: each for name, each in settings.items() if name not in OF_PRODUCERS_AND_CONSUMERS
     }
-    admin = Admin(known).configuration.shared()
-    found = admin.group_offsets(task.id, require_stable=True)
+    found = recorded_offsets(cached_client(Admin, known), task.id)
     return max(found.values(), default=None)

@@ -1,6 +1,6 @@
 """Define the columns of a read, as DDL, like those of Spark's own Kafka source.
 
-This module does not import Arrow.
+This module does not import Arrow or Spark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def value_type(options: ReadOptions) -> str:
     if options.value_registry is not None:
         from moldau.spark.registry import registered_ddl
 
-        return registered_ddl(options.value_registry, options.subscription.topics[0], kind)
+        topic = options.subscription.topics[0]
+        return registered_ddl(
+            options.value_registry, topic, kind, checks_rules=options.checks_rules
+        )
     return _type_of("value", kind, options.value_schema)
 
 

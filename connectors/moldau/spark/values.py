@@ -26,7 +26,9 @@ def value_column(options: ReadOptions, kind: Any) -> Column:
     if options.value_registry is not None:
         from moldau.spark.registry import RegistryReader
 
-        registered = RegistryReader(options.value_registry, options.value_format)
+        registered = RegistryReader(
+            options.value_registry, options.value_format, checks_rules=options.checks_rules
+        )
         policy = UnreadablePolicy("value", options.value_format, options.value_mode == "failfast")
         return RecordColumn(kind, registered, policy)
     field = FieldFormat(

@@ -32,18 +32,16 @@ from pyspark.sql.datasource import (
 
 from moldau.client.sync import Deliveries, Producer
 from moldau.errors import ConfigError
+from moldau.executors.clients import CLIENTS, cached_client
 from moldau.spark.options import Options, client_settings, parse_flag, refuse
 from moldau.spark.tracebacks import hides_frames
 from moldau.spark.transactions import committed_once, current_task
 
 _TYPES: Final = {
-    "value": ("binary", "string"),
-    "key": ("binary", "string"),
-    "topic": ("string",),
-    "partition": ("int",),
-    "timestamp": ("timestamp",),
+    "value": ("binary", "string"), "key": ("binary", "string"), "topic": ("string",),
+    "partition": ("int",), "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
-}
+}  # fmt: skip
 _REFUSED: Final = {
     "key.serializer": "keys are written as they are: cast them to STRING or BINARY",
     "value.serializer": "values are written as they are: cast them to STRING or BINARY",
@@ -71,7 +69,7 @@ class WriteOptions:
 
 
 @dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc]
+class WrittenRecords(WriterCommitMessage):  # type: ignore[misc]
     """How many records one task wrote: none if an earlier attempt has committed them."""
 
     records: int
@@ -154,27 +152,28 @@ def _written_columns(given: Options, schema: Any) -> dict[str, str]:
     return columns
 
 
-def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
+def _write(options: WriteOptions, batches: Iterator[Any]) -> WrittenRecords:
     """Write the rows of one task in an executor, and wait until all are acknowledged."""
+    CLIENTS.drop_idle()
     parts = (part for batch in batches for part in _by_topic(options, batch) if part[1].num_rows)
     if not options.is_exactly_once:
-        return _send(Producer(options.settings).configuration.shared(), parts)
+        return _send(cached_client(Producer, options.settings), parts)
     first = next(parts, None)
     if first is None:
-        return Written(0)
+        return WrittenRecords(0)
     rest = chain([first], parts)
     with committed_once(
         options.settings, current_task(options.name, options.batch), first[0]
     ) as attempt:
         if attempt.producer is None:  # Spark expects that its rows are read
             attempt.rows = sum(table.num_rows for _, table in rest)
-            return Written(0)
+            return WrittenRecords(0)
         written = _send(attempt.producer, rest)
         attempt.rows = written.records
         return written
 
 
-def _send(producer: Producer[Any, Any], parts: Iterable[tuple[str, Any]]) -> Written:
+def _send(producer: Producer[Any, Any], parts: Iterable[tuple[str, Any]]) -> WrittenRecords:
     sent: list[Deliveries] = []
     count = 0
     for topic, table in parts:
@@ -184,7 +183,7 @@ def _send(producer: Producer[Any, Any], parts: Iterable[tuple[str, Any]]) -> Wri
             sent.pop(0).result()
     for each in sent:
         each.result()
-    return Written(count)
+    return WrittenRecords(count)
 
 
 def _by_topic(options: WriteOptions, batch: Any) -> Iterator[tuple[str, Any]]:
@@ -211,7 +210,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WrittenRecords:
         return _write(self.options, iterator)
 
 
@@ -222,5 +221,5 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WrittenRecords:
         return _write(self.options, iterator)

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from moldau.cli.command import Command, Context, Exit, UsageError
 from moldau.cli.parser import HelpGiven, Parser, did_you_mean, with_hint
-from moldau.errors import ConfigError, MoldauError
+from moldau.errors import BadGiven, ConfigError, MoldauError
 from moldau.plugins import PluginError
+
+_NEEDED: Final = frozenset(
+    (
+        *("crc32c", "cramjam", "httpcore2", "jinja2", "lz4", "msgspec", "orjson", "pydantic"),
+        *("re2", "rich", "rocksdict", "sqlalchemy", "starlette", "uvicorn", "uvloop", "xxhash"),
+        *("yaml", "zstandard"),
+    )
+)
+"""The modules of what the distributions depend on. Those of extras name their extra themselves."""
 
 GROUP = "moldau.commands"
 SUMMARIES = "moldau.command_summaries"
@@ -32,11 +42,11 @@ def run(argv: Sequence[str], context: Context) -> int:
         return _dispatch(argv, context)
     except HelpGiven:
         return Exit.DONE
-    except (UsageError, ConfigError) as error:
-        _tell(context, error, str(error))
+    except (UsageError, BadGiven, ConfigError) as error:
+        _report(context, error, str(error))
         return Exit.MISUSED
     except MoldauError as error:
-        _tell(context, error, str(error))
+        _report(context, error, str(error))
         return Exit.FAILED
     except KeyboardInterrupt:
         context.err.write("\n")
@@ -45,15 +55,19 @@ def run(argv: Sequence[str], context: Context) -> int:
         raise
     except SystemExit as error:
         # Only a third-party command raises this: ours return an exit code.
-        _tell(context, error, f"the command ended by itself: {error}")
+        _report(context, error, f"the command ended by itself: {error}")
         return Exit.FAILED
     except OSError as error:
         about = "" if error.filename is None else f"{error.filename}: "
-        _tell(context, error, f"{about}{error.strerror or error}")
+        _report(context, error, f"{about}{error.strerror or error}")
         return Exit.FAILED
     except Exception as error:
+        advice = install_advice(error)
+        if advice:
+            _report(context, error, advice)
+            return Exit.FAILED
         hint = "" if context.debug else "; moldau --debug shows where"
-        _tell(context, error, f"internal error: {type(error).__name__}: {error}{hint}")
+        _report(context, error, f"internal error: {type(error).__name__}: {error}{hint}")
         return Exit.BUG
 
 
@@ -116,7 +130,16 @@ def _run(name: str, arguments: Sequence[str], context: Context, given: Mapping[s
             raise UsageError(f"moldau {name} connects to no cluster: it has no -b")
         found.bootstrap = found.bootstrap or bootstrap
     profile = given.get(_PROFILE) if found.profile is None else found.profile
-    return command.run(found, replace(context, profile_name=profile))
+    context = replace(context, profile_name=profile, command=name)
+    try:
+        return command.run(found, context)
+    except MoldauError as error:
+        from moldau.cli.missing_right import naming_right
+
+        named = naming_right(error, found, context)
+        if named is error:
+            raise
+        raise named from error
 
 
 def _find(name: str, context: Context) -> Command:
@@ -188,7 +211,7 @@ def _summary_of(command: object) -> str:
         return f"(broken: {type(error).__name__}: {error})"
 
 
-def _tell(context: Context, error: BaseException, message: str) -> None:
+def _report(context: Context, error: BaseException, message: str) -> None:
     if context.debug:
         from traceback import format_exception
 
@@ -201,3 +224,17 @@ def _shown(text: str) -> str:
     from moldau.logging.fields import one_line
 
     return "\n".join(map(one_line, text.split("\n")))
+
+
+def install_advice(error: BaseException) -> str:
+    """Return what to do about a module that moldau needs and that is not installed, or an empty
+    text for any other error."""
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    name = (error.name or "").partition(".")[0]
+    if name not in _NEEDED:
+        return ""
+    return (
+        f"the package of {name} is not installed: the second step of the install brings it, with "
+        "all packages of others (docs/install.md)"
+    )

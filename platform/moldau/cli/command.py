@@ -21,7 +21,7 @@ from moldau.errors import MoldauError
 from moldau.plugins import Plugins
 
 if TYPE_CHECKING:
-    from moldau.cli.profiles import Chosen
+    from moldau.cli.profiles import ProfileChoice
 
 
 class Exit(IntEnum):
@@ -52,6 +52,8 @@ class Context:
     """The standard input; empty if the process has none."""
     profile_name: str | None = None
     """The name that `--profile` gives."""
+    command: str = ""
+    """The name of the running command."""
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -59,7 +61,7 @@ class Context:
         return self.find_plugins()
 
     @cached_property
-    def profile(self) -> Chosen:
+    def profile(self) -> ProfileChoice:
         """The profile that counts for the command. Raise ConfigError if it does not exist."""
         from moldau.cli.profiles import chosen
 
@@ -69,6 +71,13 @@ class Context:
     def is_profile_asked_for(self) -> bool:
         """Whether an option or the environment names the profile: it is not merely in use."""
         return self.profile_name is not None or bool(self.environment.get("MOLDAU_PROFILE"))
+
+    def asks_to_agree(self) -> bool:
+        """Ask before what was shown is done, and return whether the answer is yes. An input that
+        has ended does not agree."""
+        self.err.write("Type yes to do this: ")
+        self.err.flush()
+        return self.source.readline().decode("utf-8", "replace").strip() == "yes"
 
     @property
     def is_terminal(self) -> bool:

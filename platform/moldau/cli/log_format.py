@@ -1,10 +1,15 @@
-"""The options of the form of log lines, which all commands have that run until a signal."""
+"""The forms of log lines, for all commands that run until a signal: text, JSON, and events."""
 
 from __future__ import annotations
 
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from moldau.cli.command import Context
+    from moldau.logging.events import EventLines
+    from moldau.runtime.files import Files
 
 _JSON: Final = "json"
 
@@ -33,3 +38,17 @@ def add_log_format(parser: ArgumentParser) -> None:
         help="the form of log lines; default: text",
     )
     parser.add_argument("--log-json", action="store_true", help="the same as --log-format json")
+
+
+def event_lines(context: Context, files: Files) -> list[EventLines]:
+    """Return the handler of events, if the program that runs this one asks for them."""
+    from moldau.logging.events import EVENTS, EventLines
+    from moldau.runtime.places import process_id
+
+    directory = context.environment.get(EVENTS)
+
+    def append(line: bytes) -> None:
+        with files.open(f"{directory}/{process_id()}.jsonl", "write") as file:
+            file.append(line)
+
+    return [EventLines(append)] if directory else []

@@ -6,7 +6,7 @@ Invariant: names that others chose (of groups, of clients) cannot drive a termin
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
@@ -70,6 +70,17 @@ def write_json(out: TextIO, value: object) -> None:
     import json
 
     out.write(json.dumps(value, indent=2) + "\n")
+
+
+def write_facts(
+    out: TextIO, header: Sequence[str], facts: Sequence[Mapping[str, object]], *, json: bool
+) -> None:
+    """Write facts as JSON, or as a table in which each has a row: a dash is what is not known."""
+    if json:
+        write_json(out, facts)
+        return
+    rows = [["-" if v in (None, "") else str(v) for v in each.values()] for each in facts]
+    write_table(out, header, rows)
 
 
 class _Closed(io.TextIOBase):

@@ -50,7 +50,7 @@ class Profiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ProfileChoice:
     """The profile that counts for a command. `is_asked_for`: by an option or the variable."""
 
     name: str
@@ -58,10 +58,10 @@ class Chosen:
     is_asked_for: bool
 
 
-NONE: Final = Chosen("", Profile(), False)
+NONE: Final = ProfileChoice("", Profile(), False)
 
 
-def chosen(environment: Mapping[str, str], given: str | None) -> Chosen:
+def chosen(environment: Mapping[str, str], given: str | None) -> ProfileChoice:
     """Return the profile that counts; NONE if none does. Raise ConfigError if it does not exist."""
     asked = environment.get(VARIABLE) if given is None else given
     if asked == "":
@@ -78,7 +78,7 @@ def chosen(environment: Mapping[str, str], given: str | None) -> Chosen:
     name = profiles.used if asked is None else asked
     if name is None:
         return NONE
-    return Chosen(name, profiles.named(name), asked is not None)
+    return ProfileChoice(name, profiles.named(name), asked is not None)
 
 
 def path_of(environment: Mapping[str, str]) -> str | None:

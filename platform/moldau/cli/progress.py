@@ -2,7 +2,7 @@
 
 Everything goes to the error stream, so that the output of a command is not changed. The bar is
 redrawn on the last line of a terminal, and would mix with other text there. So there is no bar if
-something else is written or typed, and lines for the user go through `tell`.
+something else is written or typed, and lines for the user go through `report`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Progress(AbstractContextManager["Progress"]):
             rate = f"{self.records / self.seconds:,.0f}/s"
             self._bar.update(self._task, completed=self.records, rate=rate)
 
-    def tell(self, lines: Iterable[str]) -> None:
+    def report(self, lines: Iterable[str]) -> None:
         """Write lines for the user, above the bar if there is one."""
         if self._bar is None:
             write_lines(self._context.err, lines)

@@ -51,8 +51,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
 
 async def within_or_later(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
     """Return the result of `work`. Return None if it takes longer, or for a temporary error."""
-    from moldau.errors.codes import KafkaError
-    from moldau.link.backoff import may_work_later
+    from moldau.errors.codes import KafkaError, may_work_later
 
     try:
         return await within(seconds, work)
@@ -79,16 +78,16 @@ async def unless(
 
 
 async def patiently(
-    work: Coroutine[Any, Any, T], every_s: float, tell: Callable[[float], object]
+    work: Coroutine[Any, Any, T], every_s: float, report: Callable[[float], object]
 ) -> T:
-    """Return the result of `work`. Meanwhile call `tell` every `every_s` seconds with the time
+    """Return the result of `work`. Meanwhile call `report` every `every_s` seconds with the time
     since the start, in seconds."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     task = loop.create_task(work)
     try:
         while not (await asyncio.wait([task], timeout=every_s))[0]:
-            tell(loop.time() - begun)
+            report(loop.time() - begun)
         return task.result()
     finally:
         await _end(task)

@@ -75,18 +75,18 @@ if TYPE_CHECKING:
         RetriableTransactionError,
         TransactionError,
     )
-    from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.settings.options import AdminOptions
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
+    from moldau.link.login.msk_iam import AwsKeys, MskIam
+    from moldau.link.login.token_endpoint import TokenEndpoint
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
-    from moldau.link.msk_iam import AwsKeys, MskIam
-    from moldau.link.token_endpoint import TokenEndpoint
     from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
     from moldau.protocol.election import Election
     from moldau.protocol.scram import ScramMechanism
     from moldau.records import ConsumerRecord, K, TimestampType, V
+    from moldau.values.failures import DeserializationFailed, SerializationFailed
 
 # The public names of each module. A leading dot means a module beside this package.
 _MODULES = {
@@ -94,12 +94,13 @@ _MODULES = {
     ".errors.codes": "ErrorCode KafkaError",
     ".link.lifetime": "ClientClosed WrongLoop",
     ".link.metadata": "Broker Partition Topic TopicPartition",
-    ".link.msk_iam": "AwsKeys MskIam",
-    ".link.token_endpoint": "TokenEndpoint",
+    ".link.login.msk_iam": "AwsKeys MskIam",
+    ".link.login.token_endpoint": "TokenEndpoint",
     ".protocol.acl_operations": "AclOperation AclPattern AclPermission AclResource",
     ".protocol.election": "Election",
     ".protocol.scram": "ScramMechanism",
     ".records": "ConsumerRecord K TimestampType V",
+    ".values.failures": "DeserializationFailed SerializationFailed",
     "admin.admin": "Admin",
     "admin.cluster": (
         "ActiveProducer ClusterDescription Downgrade LogDir LogDirReplica Quorum QuorumReplica"
@@ -139,7 +140,6 @@ _MODULES = {
     "producer.transaction_errors": (
         "AbortableTransactionError FatalTransactionError RetriableTransactionError TransactionError"
     ),
-    "serdes.contract": "DeserializationFailed SerializationFailed",
     "base.arguments": "OffsetAndMetadata",
     "base.file": "load_settings",
     "base.lifecycle": "ClientNotStarted",

@@ -61,7 +61,11 @@ from moldau.config.references import (
 )
 from moldau.config.secret import Secret
 from moldau.config.setting import (
+    CLUSTER_WIDE,
+    HIGH,
     INHERITED,
+    LOW,
+    PER_BROKER,
     REQUIRED,
     Absent,
     Fallback,
@@ -70,21 +74,25 @@ from moldau.config.setting import (
     UpdateMode,
     rows_in,
 )
-from moldau.config.settings import Described, Settings, Synonym
+from moldau.config.settings import SettingDescription, Settings, Synonym
 from moldau.config.table import Rule, SettingTable
 
 __all__ = [
     "BOOLEAN",
     "CLASS",
+    "CLUSTER_WIDE",
     "DOUBLE",
+    "HIGH",
     "HTTP_URL",
     "INHERITED",
     "INT",
     "KAFKA_PREFIX",
     "LIST",
     "LONG",
+    "LOW",
     "MOLDAU_PREFIX",
     "PASSWORD",
+    "PER_BROKER",
     "REQUIRED",
     "SHORT",
     "STRING",
@@ -92,7 +100,6 @@ __all__ = [
     "BadSettings",
     "Check",
     "ConfigProvider",
-    "Described",
     "DirectoryProvider",
     "EnvironmentProvider",
     "Fallback",
@@ -105,6 +112,7 @@ __all__ = [
     "Rule",
     "Secret",
     "Setting",
+    "SettingDescription",
     "SettingTable",
     "Settings",
     "Source",

@@ -48,6 +48,8 @@ _OF_COMMANDS = frozenset(
         "CONNECT",
         "CONNECT_CA",
         "CONNECT_TOKEN",
+        "EVENTS",
+        "HTTP_ALLOWED_HOSTS",
         "PROFILE",
         "REGISTRY",
     )

@@ -8,7 +8,6 @@ unknown names is the wrong file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moldau.config.given import Given, Layer, RawValue, SourceKind
@@ -19,17 +18,20 @@ from moldau.config.setting import REQUIRED, UpdateMode
 from moldau.config.settings import Chosen, Settings
 
 if TYPE_CHECKING:
-    from moldau.config.table import Row, SettingTable
+    from moldau.config.table import Row, Rule, SettingTable
 
 _SUGGESTIONS_MAX = 20
 
 
-def resolve(table: SettingTable, layers: tuple[Layer, ...]) -> Settings:
-    """Return settings in which later layers win. Raise BadSettings with all problems."""
+def resolve(table: SettingTable, layers: tuple[Layer, ...], rules: tuple[Rule, ...]) -> Settings:
+    """Return settings in which later layers win, and which keep the rules. Raise BadSettings with
+    all problems."""
     resolution = _Resolution(table)
     for layer in layers:
         resolution.take(layer)
-    return resolution.finish(layers)
+    settings = resolution.finish(layers)
+    _ask_rules(settings, rules)
+    return settings
 
 
 class _Resolution:
@@ -113,9 +115,7 @@ class _Resolution:
                 self.problems.append(Problem(row.name, "must be given", allowed=row.wanted))
         if self.problems:
             raise BadSettings(self.problems)
-        settings = Settings(self.table, layers, chosen, self.others, tuple(self.notices))
-        self._ask_rules(settings, chosen)
-        return settings
+        return Settings(self.table, layers, chosen, self.others, tuple(self.notices))
 
     def _read(self, row: Row, given: Given) -> Any:
         """Return the value, or None after adding a problem."""
@@ -146,11 +146,12 @@ class _Resolution:
             Problem(given.name, reason, shown=value, allowed=allowed, source=given.source)
         )
 
-    def _ask_rules(self, settings: Settings, chosen: Mapping[str, Chosen]) -> None:
-        answers = (rule(settings) for rule in self.table.rules)
-        broken = [answer for answer in answers if answer is not None]
-        if broken:
-            raise BadSettings(Problem("", answer) for answer in broken)
+
+def _ask_rules(settings: Settings, rules: tuple[Rule, ...]) -> None:
+    answers = (rule(settings) for rule in rules)
+    broken = [answer for answer in answers if answer is not None]
+    if broken:
+        raise BadSettings(Problem("", answer) for answer in broken)
 
 
 def _may_come_from(row: Row, source: SourceKind) -> bool:

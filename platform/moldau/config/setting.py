@@ -45,6 +45,13 @@ class Importance(Enum):
     LOW = "low"
 
 
+# As a row writes them.
+CLUSTER_WIDE: Final = UpdateMode.CLUSTER_WIDE
+PER_BROKER: Final = UpdateMode.PER_BROKER
+HIGH: Final = Importance.HIGH
+LOW: Final = Importance.LOW
+
+
 class Fallback(Generic[T_co]):
     """The setting whose value is used if this one was not given: `log.retention.minutes`, times
     60,000, for `log.retention.ms`."""

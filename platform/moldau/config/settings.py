@@ -39,7 +39,7 @@ class Synonym:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class SettingDescription:
     """A setting as DescribeConfigs returns it. `text` is None for null and for every secret."""
 
     setting: Row
@@ -124,7 +124,7 @@ class Settings:
         given = [each for layer in self._layers for each in layer if each.name.startswith(prefix)]
         own = [replace(each, name=each.name[len(prefix) :]) for each in given]
         known = tuple(each for each in own if self.table.find(each.name) is not None)
-        settings = self.overlaid(known) if known else self
+        settings = self.table.resolve(*self._layers, known, is_whole=False) if known else self
         others = {
             name[len(prefix) :]: [replace(each, name=name[len(prefix) :]) for each in given]
             for name, given in self._others.items()
@@ -146,18 +146,18 @@ class Settings:
         assert self.table is other.table
         return tuple(row for row in self.table if self[row] != other[row])
 
-    def described(self) -> Iterator[Described]:
+    def described(self) -> Iterator[SettingDescription]:
         """Return the descriptions of all settings, in the table's order, for DescribeConfigs."""
         return map(self.describe, self.table)
 
-    def describe(self, setting: Setting[Any]) -> Described:
+    def describe(self, setting: Setting[Any]) -> SettingDescription:
         given = self._given(setting)
         if given is None or given.reference is None:
             text = setting.write(self[setting])
         else:
             text = None if setting.secret else given.reference
         synonyms = tuple(self._synonyms(setting))
-        return Described(setting, text, self.source(setting), synonyms)
+        return SettingDescription(setting, text, self.source(setting), synonyms)
 
     def _synonyms(self, setting: Setting[Any]) -> Iterator[Synonym]:
         row = setting

@@ -36,11 +36,14 @@ class SettingTable:
         open_prefixes: tuple[str, ...] = (),
         removed: Mapping[str, str] | None = None,
         rules: tuple[Rule, ...] = (),
+        whole_rules: tuple[Rule, ...] = (),
     ) -> None:
         """`removed`: removed names, with advice on what to do instead. A name that ends in `.`
-        stands for all names that begin with it."""
+        stands for all names that begin with it. `whole_rules` are not about the settings of one
+        listener or plugin (`Settings.with_prefix`)."""
         self.open_prefixes = open_prefixes
         self.rules = rules
+        self.whole_rules = whole_rules
         self._removed = dict(removed or {})
         self._rows: dict[str, Row] = {}
         self._aliases: dict[str, Row] = {}
@@ -84,6 +87,7 @@ class SettingTable:
             open_prefixes=(*self.open_prefixes, *other.open_prefixes),
             removed={**self._removed, **other._removed},
             rules=tuple(dict.fromkeys((*self.rules, *other.rules))),
+            whole_rules=tuple(dict.fromkeys((*self.whole_rules, *other.whole_rules))),
         )
 
     def find(self, name: str) -> Row | None:
@@ -118,9 +122,9 @@ class SettingTable:
         matches = get_close_matches(guess, self._rows, n=1, cutoff=_NEAREST_RATIO)
         return matches[0] if matches else None
 
-    def resolve(self, *layers: Layer) -> Settings:
+    def resolve(self, *layers: Layer, is_whole: bool = True) -> Settings:
         """Return the settings of `layers`, of which the last wins. Raise BadSettings with all
         problems. The usual order is: file, environment, command line, overrides."""
         from moldau.config.resolution import resolve
 
-        return resolve(self, layers)
+        return resolve(self, layers, self.rules + self.whole_rules if is_whole else self.rules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -14,22 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from moldau.client.serdes.registry.schemas import RegistryError
-from moldau.console.access import BROKEN_OFF, Access
-from moldau.console.changes import Changes
-from moldau.console.connection import Connection
-from moldau.console.connector_form import ConnectorForms
-from moldau.console.connectors import Connectors
-from moldau.console.dead_letters import DeadLetters
-from moldau.console.health import HEALTH, alive
-from moldau.console.logins import LoginPages, Logins
-from moldau.console.pages import MISSING, UNFIT, Pages
-from moldau.console.pipelines import Pipelines
-from moldau.console.rendering import BadForm, Renderer, asset, check_host, check_origin
-from moldau.console.rest import Refused
-from moldau.console.rights import Rights
-from moldau.console.rights_forms import RightsForms
-from moldau.console.roles import Policy, Role
-from moldau.console.routes import (
+from moldau.console.access.logins import LoginPages, Logins
+from moldau.console.access.roles import Policy, Role
+from moldau.console.access.routes import (
     NotAllowed,
     Row,
     ask,
@@ -40,23 +27,64 @@ from moldau.console.routes import (
     messages,
     needs_of,
 )
-from moldau.console.schema_changes import SchemaChanges
-from moldau.console.schemas import Schemas
-from moldau.console.stores import Stores
-from moldau.console.streams import Streams
-from moldau.console.transactions import Transactions
+from moldau.console.access.visitor import BROKEN_OFF, Access
+from moldau.console.apis.rest import Refused
+from moldau.console.connection import Connection
+from moldau.console.pages.cluster import Pages
+from moldau.console.pages.connector_form import ConnectorForms
+from moldau.console.pages.connectors import Connectors
+from moldau.console.pages.dead_letters import DeadLetters
+from moldau.console.pages.groups import Groups
+from moldau.console.pages.health import HEALTH, alive
+from moldau.console.pages.pipelines import Pipelines
+from moldau.console.pages.rendering import BadForm, Renderer, asset
+from moldau.console.pages.rights import Rights
+from moldau.console.pages.schemas import Schemas
+from moldau.console.pages.streams import Streams
+from moldau.console.pages.transactions import Transactions
 from moldau.errors import MoldauError
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Clock
 
 if TYPE_CHECKING:
-    from moldau.console.routes import Endpoint
+    from moldau.console.access.routes import Endpoint
 
 READ_ONLY: Final = (
     "Start it with --admin to change the cluster by its pages; inside a broker that is "
     "moldau.console.admin=true."
 )
 FAILED: Final = 500
+MISSING: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    )
+)
+"""The errors that mean: what the page is about does not exist."""
+SILENT: Final = frozenset(
+    (
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    )
+)
+"""The errors that mean: no broker has answered, or not in time."""
+UNFIT: Final = frozenset(
+    (
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.SECURITY_DISABLED,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+    )
+)
+"""The errors that mean: the cluster works, and what a form says does not fit it."""
 _REFUSALS: Final = {
     403: ("That is not allowed", ""),
     404: ("There is no such page", "No page has this address."),
@@ -72,9 +100,8 @@ class Guard:
     """Lets requests in by the table of routes, records changes and looks at messages, and makes a
     page of an error."""
 
-    def __init__(self, renderer: Renderer, hosts: Collection[str] | None, access: Access) -> None:
+    def __init__(self, renderer: Renderer, access: Access) -> None:
         self._renderer = renderer
-        self._hosts = hosts
         self._access = access
 
     def door(self, row: Row) -> Endpoint:
@@ -86,9 +113,6 @@ class Guard:
             try:
                 answer = await self._answer(row, request)
                 status = answer.status_code
-            except HTTPException as error:  # a form of another site
-                status = error.status_code
-                raise
             finally:
                 self._access.record(request, row, status)
             return answer
@@ -96,10 +120,6 @@ class Guard:
         return run
 
     async def _answer(self, row: Row, request: Request) -> Response:
-        if self._hosts is not None:
-            check_host(request, self._hosts)
-        if row.method == "POST":
-            check_origin(request)
         failure = self._renderer.failure
         try:
             check_role(request, row)
@@ -115,6 +135,8 @@ class Guard:
         except KafkaError as error:
             status = 404 if error.code in MISSING else 400 if error.code in UNFIT else 502
             title = "It is not there" if status == 404 else "The cluster refuses"
+            if error.code in SILENT:
+                title = "The cluster does not answer"
             return failure(request, status, title, str(error))
         except RegistryError as error:
             status = 404 if error.is_of_record else 502
@@ -157,14 +179,14 @@ def _of_dead_letters(connection: Connection, renderer: Renderer, clock: Clock) -
     ]
 
 
-def _of_topics(pages: Pages, changes: Changes) -> list[Row]:
+def _of_topics(pages: Pages) -> list[Row]:
     one, operator, admin = "/topics/{name}", Role.OPERATOR, Role.ADMIN
     return [
         look("/topics", pages.topics),
         change("/topics", pages.create_topic, "create a topic", operator),
         look(one, pages.topic),
-        change(f"{one}/delete", changes.delete_topic, "delete a topic", admin),
-        change(f"{one}/partitions", changes.add_partitions, "add partitions", operator),
+        change(f"{one}/delete", pages.delete_topic, "delete a topic", admin),
+        change(f"{one}/partitions", pages.add_partitions, "add partitions", operator),
         look(f"{one}/settings", pages.settings),
         change(f"{one}/settings", pages.change_setting, "set a topic's setting", operator),
         messages(f"{one}/messages", pages.messages, "read messages"),
@@ -173,28 +195,27 @@ def _of_topics(pages: Pages, changes: Changes) -> list[Row]:
     ]
 
 
-def _of_groups(pages: Pages, changes: Changes) -> list[Row]:
+def _of_groups(groups: Groups) -> list[Row]:
     one = "/groups/{name:path}"
     return [
-        look("/groups", pages.groups),
-        look(f"{one}/plan", pages.group),
-        ask(f"{one}/plan", pages.plan_offsets),
-        look(f"{one}/lag", pages.lag),
-        change(f"{one}/offsets", pages.change_offsets, "change offsets", Role.OPERATOR),
-        change(f"{one}/delete", changes.delete_group, "delete a group", Role.ADMIN),
-        look(one, pages.group),
+        look("/groups", groups.all),
+        look(f"{one}/plan", groups.group),
+        ask(f"{one}/plan", groups.plan_offsets),
+        look(f"{one}/lag", groups.lag),
+        change(f"{one}/offsets", groups.change_offsets, "change offsets", Role.OPERATOR),
+        change(f"{one}/delete", groups.delete, "delete a group", Role.ADMIN),
+        look(one, groups.group),
     ]
 
 
 def _of_apps(connection: Connection, renderer: Renderer, clock: Clock) -> list[Row]:
     streams = Streams(connection, renderer, clock)
-    store = Stores(connection, renderer, clock).store
     pipelines = Pipelines(connection, renderer)
     return [
         look("/streams", streams.list),
         look("/streams/{name}", streams.app),
         look("/streams/{name}/live", streams.live),
-        Row("GET", "/streams/{name}/stores/{store:path}", store, action="read a store"),
+        Row("GET", "/streams/{name}/stores/{store:path}", streams.store, action="read a store"),
         look("/pipelines", pipelines.list),
         look("/pipelines/{name}", pipelines.pipeline),
         look("/pipelines/{name}/live", pipelines.live),
@@ -202,20 +223,20 @@ def _of_apps(connection: Connection, renderer: Renderer, clock: Clock) -> list[R
 
 
 def _of_schemas(connection: Connection, renderer: Renderer) -> list[Row]:
-    schemas, changes = Schemas(connection, renderer), SchemaChanges(connection, renderer)
+    schemas = Schemas(connection, renderer)
     one, operator, admin = "/schemas/{name:path}", Role.OPERATOR, Role.ADMIN
     level, register, delete = "change a compatibility level", "register a schema", "delete a schema"
     return [
-        look("/schemas", schemas.list),
-        look("/new-schema", changes.new, operator),
-        Row("POST", "/new-schema/plan", changes.plan_new, operator, is_look=True),
-        change("/new-schema", changes.register_new, register, operator),
-        Row("POST", "/schema-level/plan", changes.plan_level, operator, is_look=True),
-        change("/schema-level", changes.set_level, level, operator),
+        look("/schemas", schemas.all),
+        look("/new-schema", schemas.new, operator),
+        Row("POST", "/new-schema/plan", schemas.plan_new, operator, is_look=True),
+        change("/new-schema", schemas.register_new, register, operator),
+        Row("POST", "/schema-level/plan", schemas.plan_level, operator, is_look=True),
+        change("/schema-level", schemas.set_level, level, operator),
         ask(f"{one}/check", schemas.check),
-        change(f"{one}/versions", changes.register, register, operator),
-        Row("POST", f"{one}/deletion", changes.plan_deletion, admin, is_look=True),
-        change(f"{one}/delete", changes.delete, delete, admin),
+        change(f"{one}/versions", schemas.register, register, operator),
+        Row("POST", f"{one}/deletion", schemas.plan_deletion, admin, is_look=True),
+        change(f"{one}/delete", schemas.delete, delete, admin),
         look(one, schemas.subject),
     ]
 
@@ -246,29 +267,26 @@ def _error_pages(
 def make_application(
     connection: Connection,
     clock: Clock,
-    hosts: Collection[str] | None = None,
     access: Access | None = None,
     logins: Logins | None = None,
 ) -> Starlette:
-    """Return the application. Its caller closes the connection. `hosts` are the only names by which
-    browsers reach it; None allows all. Without `access`, it is read-only. With `logins`
-    no page is for a browser that has not logged in."""
+    """Return the application. Its caller closes the connection. Without `access`, it is read-only.
+    With `logins` no page is for a browser that has not logged in."""
     access = Access() if access is None else access
     renderer = Renderer(connection.bootstrap, logins is not None)
-    guard = Guard(renderer, hosts, access)
-    pages, changes = Pages(connection, renderer, clock), Changes(connection)
+    guard = Guard(renderer, access)
+    pages = Pages(connection, renderer, clock)
     transactions = Transactions(connection, renderer, clock)
 
     table = [
         look("/", pages.cluster),
-        *_of_topics(pages, changes),
-        *_of_groups(pages, changes),
+        *_of_topics(pages),
+        *_of_groups(Groups(connection, renderer, clock)),
         *_of_connect(connection, renderer, access.policy),
         *_of_dead_letters(connection, renderer, clock),
         *_of_apps(connection, renderer, clock),
         *_of_schemas(connection, renderer),
-        look("/rights", Rights(connection, renderer).show),
-        *RightsForms(connection, renderer).rows(),
+        *Rights(connection, renderer).rows(),
         look("/transactions", transactions.list),
         change(
             "/transactions/abort/{name:path}",
@@ -288,7 +306,7 @@ def make_application(
     routes += [Route("/static/{name}", asset), Route(HEALTH, alive)]
     gates = []
     if logins is not None:
-        login_pages = LoginPages(logins, renderer, access, hosts)
+        login_pages = LoginPages(logins, renderer, access)
         routes += login_pages.routes()
         gates.append(Middleware(login_pages.gate))
 

@@ -20,7 +20,7 @@ from moldau.console.options import AUDIT, VisitorOptions, add_visitor_options, c
 
 if TYPE_CHECKING:
     from moldau.console.options import Visitors
-    from moldau.link.http_protection import HttpProtection
+    from moldau.link.http.protection import HttpProtection
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8080"
@@ -76,7 +76,7 @@ class ConsoleCommand:
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.cli.commands.cluster_connection import client_settings
-        from moldau.console.connect_api import CONNECT
+        from moldau.console.apis.connect import CONNECT
         from moldau.runtime.real import run
 
         check_installed()
@@ -117,7 +117,7 @@ def _connect(arguments: Namespace, context: Context) -> str | None:
 
 def _beside(arguments: Namespace) -> dict[str, str]:
     """Return the settings for apps and pipelines. Raise UsageError."""
-    from moldau.console.beside import PIPELINES, STREAMS, named
+    from moldau.console.apis.services import PIPELINES, STREAMS, named
     from moldau.errors import ConfigError
 
     try:
@@ -144,7 +144,7 @@ def _visitors(runtime: Runtime, options: VisitorOptions, context: Context, host:
 
 def open_warning(by: HttpProtection, host: str, *, is_admin: bool, cure: str) -> str | None:
     """Return a warning if the console is open to the network; `cure` is what protects it."""
-    from moldau.link.http_protection import open_to_all
+    from moldau.link.http.protection import open_to_all
 
     if not open_to_all(by, host):
         return None

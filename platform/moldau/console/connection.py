@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
+from moldau.cli.commands.registry_place import URL
 from moldau.client import Admin, Consumer, Producer
-from moldau.console.beside import Beside
-from moldau.console.connect_api import ConnectApi
-from moldau.console.decoding import Decoder
+from moldau.client.settings.serdes import SERDE_ROWS
+from moldau.console.apis.connect import ConnectApi
+from moldau.console.apis.services import LinkedServices
+from moldau.console.pages.decoding import Decoder
 from moldau.console.refresher import LocalTopics, Refresher
 from moldau.runtime import Runtime
 
+_OF_REGISTRY: Final = frozenset(name for row in SERDE_ROWS for name in (row.name, *row.aliases))
 _TIMEOUTS: Final = {"default.api.timeout.ms": "15000", "client.id": "moldau-console"}
 _READER: Final = {
     "enable.auto.commit": "false",
@@ -35,22 +38,24 @@ class Connection:
         runtime: Runtime,
         registry: str | None = None,
         connect: str | None = None,
-        beside: Beside | None = None,
+        services: LinkedServices | None = None,
         topics: LocalTopics | None = None,
     ) -> None:
-        """`registry` is the address of a Schema Registry, by which records are decoded; `connect`
-        that of a Connect worker; `beside` has Streams apps and pipelines; `topics` is for a
-        `Refresher`."""
+        """`settings` are of clients, and of a registry's client. `registry` is the address of a
+        Schema Registry, by which records are decoded; `connect` that of a Connect worker;
+        `services` has Streams apps and pipelines; `topics` is for a `Refresher`."""
         self.bootstrap = settings.get("bootstrap.servers", "")
-        self._settings = {**_TIMEOUTS, **settings}
-        self.decoder = None if registry is None else Decoder(registry)
+        by_registry = {name: text for name, text in settings.items() if name in _OF_REGISTRY}
+        own = {name: text for name, text in settings.items() if name not in _OF_REGISTRY}
+        self._settings = {**_TIMEOUTS, **own}
+        self.decoder = None if registry is None else Decoder({**by_registry, URL: registry})
         self._admin: Admin | None = None
         self._kept: list[Consumer[bytes, bytes]] = []
         self._is_closed = False
         self.is_ending = False
         """Whether the console ends, so that responses that follow new messages have to."""
-        self.connect = None if connect is None else ConnectApi(connect)
-        self.beside = Beside() if beside is None else beside
+        self.connect = None if connect is None else ConnectApi(runtime, connect)
+        self.services = LinkedServices() if services is None else services
         self.lists = Refresher(runtime, self.admin, topics)
 
     async def admin(self) -> Admin:
@@ -111,7 +116,7 @@ class Connection:
         """Close the clients."""
         self._is_closed = True
         await self.lists.aclose()
-        await self.beside.aclose()
+        await self.services.aclose()
         while self._kept:
             await self._kept.pop().aclose()
         if self._admin is not None:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.addresses import host_and_port
 from moldau.cli.command import UsageError
 from moldau.cli.commands.registry_place import URL
-from moldau.console.beside import PIPELINES, STREAMS, named
+from moldau.client.settings.serdes import data_contract_rules
+from moldau.console.apis.connect import CONNECT
+from moldau.console.apis.services import PIPELINES, STREAMS, named
 from moldau.console.command import check_installed
-from moldau.console.connect_api import CONNECT
 from moldau.console.options import SETTING_PREFIX, VisitorOptions, visitors_of
 from moldau.errors import ConfigError
-from moldau.link.hosted_services import HostBroker, RunningService, Serve
+from moldau.link.http.hosted import HostBroker, RunningService, Serve, in_own_thread
 from moldau.link.security_settings import security_protocol
-from moldau.link.service_thread import in_own_thread
 from moldau.metrics import Registry
 from moldau.runtime.signals import forever
 
@@ -34,8 +34,14 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LISTENER: Final = "listener"
-SHOWN: Final = {"registry": URL, "connect": CONNECT, "streams": STREAMS, "pipeline": PIPELINES}
-"""What is shown beside the cluster: the broker's setting, and that of a console."""
+SHOWN: Final = {
+    "registry": URL,
+    data_contract_rules.name: data_contract_rules.name,
+    "connect": CONNECT,
+    "streams": STREAMS,
+    "pipeline": PIPELINES,
+}
+"""What is shown beside the cluster, and how: the broker's setting, and that of a console."""
 
 
 def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve:

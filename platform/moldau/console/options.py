@@ -14,10 +14,10 @@ from moldau.cli.command import UsageError
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:
-    from moldau.console.access import Access
-    from moldau.console.oidc import Oidc, OidcClient
-    from moldau.console.roles import Policy
-    from moldau.link.http_protection import HttpProtection
+    from moldau.console.access.oidc import Oidc, OidcClient
+    from moldau.console.access.roles import Policy
+    from moldau.console.access.visitor import Access
+    from moldau.link.http.protection import HttpProtection
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -160,7 +160,7 @@ class Visitors:
 
     def provider(self, runtime: Runtime, log: Logger) -> Oidc | None:
         """Return the provider, asked by the runtime that serves the pages."""
-        from moldau.console.oidc import Oidc
+        from moldau.console.access.oidc import Oidc
 
         return None if self.client is None else Oidc(self.client, runtime, log)
 
@@ -168,7 +168,7 @@ class Visitors:
 def visitors_of(options: VisitorOptions, runtime: Runtime, host: str, own: Logger) -> Visitors:
     """Return what the options of a console at this address come to. `own` gets the audit lines that
     no file takes. Raise ConfigError or UsageError."""
-    from moldau.link.http_protection import HttpProtection, load_protection
+    from moldau.link.http.protection import HttpProtection, load_protection
 
     check_options(options)
     path = options.given.get(HTTP_CONFIG)
@@ -182,8 +182,8 @@ def _access(
     options: VisitorOptions, runtime: Runtime, protection: HttpProtection, own: Logger
 ) -> Access:
     """Return what visitors may do. Raise ConfigError."""
-    from moldau.console.access import Access
-    from moldau.console.roles import BY_CLAIM, Policy
+    from moldau.console.access.roles import BY_CLAIM, Policy
+    from moldau.console.access.visitor import Access
     from moldau.logging import Loggers
 
     has_oidc = ISSUER in options.given
@@ -201,8 +201,8 @@ def _access(
 
 def _policy(options: VisitorOptions, runtime: Runtime, has_login: bool) -> Policy:
     """Return the policy of the file of roles. Raise ConfigError."""
-    from moldau.console.policy_file import read_policy
-    from moldau.console.roles import BY_CLAIM, Role
+    from moldau.console.access.policy_file import read_policy
+    from moldau.console.access.roles import BY_CLAIM, Role
 
     path, name_of = options.given[ROLES], options.name_of
     found = read_policy(_text(runtime, path, name_of(ROLES)), path)
@@ -234,10 +234,10 @@ def _client(options: VisitorOptions, runtime: Runtime, is_safe: bool) -> OidcCli
     given, name_of = options.given, options.name_of
     if ISSUER not in given:
         return None
-    from moldau.console.oidc import OidcClient
-    from moldau.link.signed_tokens import no_keys
-    from moldau.link.token_endpoint import shown_url
-    from moldau.runtime.http_get import check_url
+    from moldau.console.access.oidc import OidcClient
+    from moldau.link.login.signed_tokens import no_keys
+    from moldau.link.login.token_endpoint import shown_url
+    from moldau.runtime.http_client import check_url
 
     no_keys()
     fault = check_url(given[ISSUER])

@@ -84,7 +84,7 @@ def kinds(groups: Iterable[ListedGroup]) -> tuple[list[str], list[str]]:
 
 
 @dataclass(slots=True)
-class Listed:
+class ClusterLists:
     """What one round of reading has found so far, or in all."""
 
     topics: list[TopicRow] = field(default_factory=list)

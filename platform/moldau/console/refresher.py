@@ -20,8 +20,8 @@ from typing import Final
 from moldau.client import Admin
 from moldau.client.admin.survey import Slice, Survey
 from moldau.console.history import LagHistory
-from moldau.console.picture import Listed, TopicRow, kinds
-from moldau.errors import MoldauError
+from moldau.console.picture import ClusterLists, TopicRow, kinds
+from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic
 from moldau.runtime import Runtime
@@ -40,7 +40,7 @@ _REST: Final = 4.0
 _FIRST_REST: Final = 1.0
 _REST_MAX_S: Final = 1.0
 
-Change = Callable[[Listed], object]
+Change = Callable[[ClusterLists], object]
 LocalTopics = Callable[[], Iterator[list[Topic]] | None]
 
 
@@ -59,7 +59,7 @@ class Refresher:
         self._local = local
         self._clock = runtime.clock
         self._admin = admin
-        self._listed: Listed | None = None
+        self._listed: ClusterLists | None = None
         self._ready: set[str] = set()
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
         self._changes: list[tuple[float, Change]] = []
@@ -73,18 +73,18 @@ class Refresher:
 
     # Looking.
 
-    async def topics(self) -> Listed:
+    async def topics(self) -> ClusterLists:
         """Return the lists, with the first topics at least. Raise MoldauError if there are none."""
         return await self._look("topics")
 
-    async def groups(self) -> Listed:
+    async def groups(self) -> ClusterLists:
         """Return the lists, with the groups. Raise MoldauError if they cannot be listed."""
         listed = await self._look("groups")
         if listed.groups_failure is not None:
-            raise listed.groups_failure
+            raise without_frames(listed.groups_failure)
         return listed
 
-    def age_s(self, listed: Listed) -> float:
+    def age_s(self, listed: ClusterLists) -> float:
         """How old a complete picture is."""
         return self._clock.monotonic() - listed.at
 
@@ -105,7 +105,7 @@ class Refresher:
         if self._task is None or self._task.done():
             self._task = self._runtime.spawn(self._refresh(), name="read the lists of the console")
 
-    async def _look(self, what: str) -> Listed:
+    async def _look(self, what: str) -> ClusterLists:
         self.watch()
         if what not in self._ready:
             came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -159,7 +159,7 @@ class Refresher:
         admin = await self._admin()
         since = self._clock.monotonic() - KEPT_S
         self._changes = [each for each in self._changes if each[0] > since]
-        fresh, share = Listed(), _REST
+        fresh, share = ClusterLists(), _REST
         if self._listed is None:
             self._listed, share = fresh, _FIRST_REST
         else:
@@ -171,13 +171,13 @@ class Refresher:
                 await asyncio.sleep(min(took * share, _REST_MAX_S))
                 began = self._clock.monotonic()
 
-    async def _slices(self, admin: Admin, fresh: Listed) -> AsyncGenerator[None]:
+    async def _slices(self, admin: Admin, fresh: ClusterLists) -> AsyncGenerator[None]:
         """Read everything into a picture, and yield after each slice."""
         survey = Survey(admin)
         try:
             fresh.groups = await admin.list_groups()
         except KafkaError as error:
-            fresh.groups_failure = error
+            fresh.groups_failure = without_frames(error)
         self._came("groups")
         yield
         seen = 0
@@ -231,7 +231,7 @@ class Refresher:
         """Tell those that wait. A picture that was complete stays."""
         for _, each in self._waiting:
             if not each.done():
-                each.set_exception(error)
+                each.set_exception(without_frames(error))
         self._waiting = []
         if self._listed is not None and not self._listed.is_complete:
             self._forget()

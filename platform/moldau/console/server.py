@@ -5,25 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
 
 from moldau.cli.commands.registry_place import URL
-from moldau.console.access import Access
+from moldau.console.access.logins import Logins
+from moldau.console.access.visitor import OWN, Access, proven_by
+from moldau.console.apis.connect import CONNECT
+from moldau.console.apis.services import PIPELINES, STREAMS, LinkedServices
 from moldau.console.application import make_application
-from moldau.console.beside import PIPELINES, STREAMS, Beside
-from moldau.console.connect_api import CONNECT
 from moldau.console.connection import Connection
-from moldau.console.health import is_probe
-from moldau.console.logins import Logins
-from moldau.console.options import LOCAL
-from moldau.console.warming import warm
-from moldau.link.http_protection import HttpProtection
+from moldau.console.pages.health import is_probe
+from moldau.console.pages.rendering import FORM_BYTES_MAX
+from moldau.errors import MoldauError
+from moldau.link.http.protection import HttpProtection
+from moldau.runtime.http_door import FORM, DoorRules
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
-    from moldau.console.oidc import Oidc
+    from starlette.types import ASGIApp, Message
+
+    from moldau.console.access.oidc import Oidc
+    from moldau.console.connection import Connection
     from moldau.console.refresher import LocalTopics
     from moldau.runtime import Runtime
+
+PAGES: Final = ("/", "/topics", "/groups", "/transactions")
+_NONE: Final = "none"
+"""Stands for a topic or a group where there is none: that page loads most of it as well."""
 
 
 @asynccontextmanager
@@ -40,7 +51,7 @@ async def served(
     The setting `schema.registry.url` names the registry by which records are decoded, and
     `connect.url` a Connect worker, `streams.urls` apps, `pipeline.urls` pipelines.
     Without `access`, visitors may change the cluster, and there is no audit log.
-    On a local address, only a browser that calls it by a local name is served. With `oidc` browsers
+    With `oidc` browsers
     log in at its provider; a password or a token of the protection counts beside it.
     """
     connection = connection_of(runtime, settings)
@@ -54,9 +65,9 @@ def connection_of(
     """Return a connection for these settings, as `served` takes them; `topics` is for a
     `Refresher`. Raise ConfigError."""
     given = dict(settings)
-    beside = Beside.of(given.pop(STREAMS, ""), given.pop(PIPELINES, ""))
+    services = LinkedServices.of(runtime, given.pop(STREAMS, ""), given.pop(PIPELINES, ""))
     places = given.pop(URL, None), given.pop(CONNECT, None)
-    return Connection(given, runtime, *places, beside, topics)
+    return Connection(given, runtime, *places, services, topics)
 
 
 @asynccontextmanager
@@ -73,13 +84,14 @@ async def serving(
     warming: asyncio.Task[None] | None = None
     try:
         host, port = server.bind(*listen)
-        hosts = LOCAL if listen[0] in LOCAL else None
         by = HttpProtection() if protection is None else protection
         allowed = Access(is_admin=True) if access is None else access
         logins = None if oidc is None else Logins(oidc, by, runtime)
-        application = make_application(connection, runtime.clock, hosts, allowed, logins)
+        application = make_application(connection, runtime.clock, allowed, logins)
         gate = by.guard(application, is_probe) if logins is None else application
-        await server.start(gate, by.context)
+        prove = proven_by(by) if logins is None else logins.login
+        on_refusal = partial(allowed.record_refusal, prove)
+        await server.start(gate, _rules(by, oidc), by.context, on_refusal)
         warming = runtime.spawn(warm(application, connection), name="warm the console up")
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
@@ -89,3 +101,53 @@ async def serving(
             await asyncio.wait([warming])
         await server.aclose()
         await connection.aclose()
+
+
+def _rules(by: HttpProtection, oidc: Oidc | None) -> DoorRules:
+    """Return the rules of the door. Browsers come back from a login to an address that is given."""
+    redirect = "" if oidc is None else oidc.client.redirect_uri or ""
+    own = urlsplit(redirect).hostname
+    rules = replace(by.rules((FORM,)), has_sessions=True, body_bytes_max=FORM_BYTES_MAX)
+    return rules if own is None else replace(rules, allowed=(*rules.allowed, own))
+
+
+async def warm(application: ASGIApp, connection: Connection) -> None:
+    """Look at the pages. A cluster that cannot be reached is no failure here."""
+    try:
+        listed = await connection.lists.topics()
+    except MoldauError:
+        return
+    topic = f"/topics/{listed.topics[0].name if listed.topics else _NONE}"
+    group = f"/groups/{listed.groups[0].group_id if listed.groups else _NONE}"
+    for path in (*PAGES, topic, f"{topic}/messages", f"{topic}/settings", group):
+        await visit(application, path)
+
+
+async def visit(application: ASGIApp, path: str) -> int:
+    """Ask for a page in this process. Return its status."""
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": quote(path).encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": None,
+        "server": None,
+        "state": {"visitor": OWN},
+    }
+    status = 0
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    await application(scope, receive, send)
+    return status

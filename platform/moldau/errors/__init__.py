@@ -11,7 +11,9 @@ Facts are key=value context, so that a log line can be searched and a message ca
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
+
+Kept = TypeVar("Kept")
 
 
 class MoldauError(Exception):
@@ -48,5 +50,37 @@ class CorruptLog(BadData):
     """A file of a log without the content that its name and position promise."""
 
 
+class BadGiven(MoldauError):
+    """A value that a user gave and that cannot be used; the text says what to give instead."""
+
+
 class ConfigError(MoldauError):
     """A setting that cannot be used: names the setting, the value and the allowed values."""
+
+
+def without_frames(error: Kept) -> Kept:
+    """Return the error itself without the frames of the calls that raised it and its causes.
+    A value that is no error is returned as it is.
+
+    An error that is kept goes through here. Its traceback holds the local variables of all these
+    calls, such as the bytes of a request. A local variable with an error that the same call has
+    caught makes a cycle with the call's frame, which only the collector frees.
+    """
+    if not isinstance(error, BaseException):
+        return error
+    pending: list[BaseException] = [error]
+    seen: set[int] = set()
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.__traceback__ = None
+        cause = each.__cause__
+        if cause is not None:
+            pending.append(cause)
+        if each.__context__ is not cause:
+            each.__context__ = None
+        if isinstance(each, BaseExceptionGroup):
+            pending.extend(each.exceptions)
+    return error

@@ -203,3 +203,8 @@ def raise_for(code: int, reason: str = "", /, **context: object) -> None:
     """Raise the KafkaError of a response's `error_code`; do nothing if it is 0."""
     if code:
         raise KafkaError(code, reason, **context)
+
+
+def may_work_later(error: KafkaError) -> bool:
+    """Whether a retry may succeed: the code is retriable, or the broker is just not available."""
+    return error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE

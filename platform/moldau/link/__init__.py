@@ -10,8 +10,8 @@
 
 A request has the highest version that both sides support, unless `version` names one; all failures
 are KafkaError. Nothing is retried: `Peers` only waits for the reconnect backoff before it connects
-again, and `Backoff` has the waits for a caller's own loop. Use a separate `lane` for a request that
-waits at the broker for long (a fetch), as responses come in the order of the requests.
+again: `moldau.runtime.backoff` has the waits for a caller's loop. Use a separate `lane` for a
+request that waits at the broker for long (a fetch), as responses come in the order of the requests.
 `Connection.open` makes a single connection; `Cluster` finds brokers by their bootstrap addresses,
 keeps metadata fresh and retries.
 
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.link.addresses import Address, parse_address
-    from moldau.link.backoff import Backoff
     from moldau.link.cluster import Cluster
     from moldau.link.connection import Connection, ConnectionOptions
     from moldau.link.connections import Connections
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Address": "addresses",
-    "Backoff": "backoff",
     "Cluster": "cluster",
     "Connection": "connection",
     "ConnectionOptions": "connection",
@@ -46,7 +44,6 @@ _HOMES = {
 
 __all__ = [
     "Address",
-    "Backoff",
     "Cluster",
     "Connection",
     "ConnectionOptions",

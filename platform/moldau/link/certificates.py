@@ -24,7 +24,7 @@ _EARLIER: Final = timedelta(hours=1)
 """So much earlier a certificate is valid, for machines whose clocks are late."""
 
 
-class Issued(NamedTuple):
+class IssuedCertificate(NamedTuple):
     """A private key and its certificate, as PEM."""
 
     key: str
@@ -44,7 +44,7 @@ def check_library() -> None:
         ) from error
 
 
-def make_authority(name: str, now_ms: int) -> Issued:
+def make_authority(name: str, now_ms: int) -> IssuedCertificate:
     """Make a certificate authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -58,8 +58,12 @@ def make_authority(name: str, now_ms: int) -> Issued:
 
 
 def issue(
-    authority: Issued, name: str, hosts: Sequence[str], now_ms: int, days: int = ISSUED_DAYS
-) -> Issued:
+    authority: IssuedCertificate,
+    name: str,
+    hosts: Sequence[str],
+    now_ms: int,
+    days: int = ISSUED_DAYS,
+) -> IssuedCertificate:
     """Make a key, and sign its certificate. It names the hosts, if there are any; both servers and
     clients may use it. Raise ConfigError for an authority that cannot be read."""
     from cryptography import x509
@@ -149,7 +153,7 @@ def _signed(
     key: ec.EllipticCurvePrivateKey,
     authority: ec.EllipticCurvePublicKey,
     signer: ec.EllipticCurvePrivateKey,
-) -> Issued:
+) -> IssuedCertificate:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
 
@@ -161,4 +165,4 @@ def _signed(
     private = key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Issued(private.decode(), certificate.public_bytes(pem).decode())
+    return IssuedCertificate(private.decode(), certificate.public_bytes(pem).decode())

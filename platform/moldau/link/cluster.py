@@ -20,19 +20,19 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from moldau.config import Settings
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors import without_frames
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.ids import Uuid
 from moldau.link import settings as rows
 from moldau.link.addresses import Address
 from moldau.link.arguments import fits, seconds, str_of
-from moldau.link.backoff import Backoff, may_work_later
 from moldau.link.connection import Connection, ConnectionOptions, Untrusted
 from moldau.link.connections import Connections
 from moldau.link.lifetime import closed, wrong_loop
+from moldau.link.login.sasl import LoginRefused
+from moldau.link.login.token import GivenTokens
 from moldau.link.metadata import NO_LEADER, Metadata, Topic, TopicPartition
-from moldau.link.sasl import LoginRefused
 from moldau.link.security import Security, security_of
-from moldau.link.token import GivenTokens
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import MAX_FRAME_BYTES
 from moldau.protocol.messages.metadata import (
@@ -41,6 +41,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponse,
 )
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from moldau.runtime.timeouts import timeout
 
 T = TypeVar("T")
@@ -196,7 +197,7 @@ class Cluster:
             except KafkaError as error:
                 self._check_open()
                 if isinstance(error, LoginRefused | Untrusted):
-                    refused = refused or error
+                    refused = refused or without_frames(error)
                 why = error.context.get("why")
                 reason = error.reason.removesuffix(".")
                 problems[str(address)] = f"{reason}: {why}" if why else reason
@@ -315,9 +316,14 @@ class Cluster:
         try:
             connection = await self._any()
             request = self._metadata_request(connection)
-            response = await connection.request(request, MetadataResponse)
+            timeout_ms = min(
+                self.settings[rows.request_timeout_ms], self.settings[rows.default_api_timeout_ms]
+            )
+            response = await connection.request(
+                request, MetadataResponse, timeout_s=timeout_ms / 1000
+            )
         except KafkaError as error:
-            return error
+            return without_frames(error)
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self.metadata.forget_brokers()
             connection.close()
@@ -474,7 +480,7 @@ class Cluster:
                     except KafkaError as error:
                         if not may_work_later(error):
                             raise
-                        last = error
+                        last = without_frames(error)
                     failures += 1
                     if last.code.refreshes_metadata or last.code is ErrorCode.NOT_CONTROLLER:
                         self.request_refresh()
@@ -534,16 +540,19 @@ def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None
         if error is None:
             future.set_result(None)
         else:
-            future.set_exception(error)
+            future.set_exception(without_frames(error))
 
 
 def _connection_options(
     settings: Settings, answer_bytes_max: int, security: Security | None
 ) -> ConnectionOptions:
+    setup_ms = min(
+        settings[rows.connection_setup_timeout_ms], settings[rows.default_api_timeout_ms]
+    )
     return ConnectionOptions(
         client_id=settings[rows.client_id],
         request_timeout_s=settings[rows.request_timeout_ms] / 1000,
-        setup_timeout_s=settings[rows.connection_setup_timeout_ms] / 1000,
+        setup_timeout_s=setup_ms / 1000,
         frame_bytes_max=max(MAX_FRAME_BYTES, answer_bytes_max + _FRAME_SLACK_BYTES),
         security=security,
     )

@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from moldau.errors import MalformedMessage
+from moldau.errors import MalformedMessage, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
 from moldau.link.foreign import foreign_server
-from moldau.link.renewal import Aside, Renewal
+from moldau.link.login.renewal import DelayedRequest, Renewal
 from moldau.link.security import Security
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
@@ -267,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._renewal is not None and self._renewal.aside is not None:
             self.version_of(type(request))
             deadline = self._deadline(timeout_s)
-            self._renewal.aside.append(Aside(request, on_answer, version, deadline))
+            self._renewal.aside.append(DelayedRequest(request, on_answer, version, deadline))
             return
         deadline = self._deadline(timeout_s)
         parts = self._encode(request, version, _Waiting(deadline, on_answer))
@@ -501,7 +501,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self.is_closed = True
-        self._why = why
+        self._why = without_frames(why)
         if self._timer is not None:
             self._stop_watching()
         if self._transport is not None:
@@ -536,7 +536,7 @@ def _answer(
         if future.done():
             return
         if isinstance(answer, KafkaError):
-            future.set_exception(answer)
+            future.set_exception(without_frames(answer))
         else:
             future.set_result(answer)
 
@@ -610,7 +610,7 @@ async def _first_of(
                 except KafkaError as error:
                     if not error.retriable:
                         raise
-                    failures[begun.pop(task)] = error
+                    failures[begun.pop(task)] = without_frames(error)
                 else:
                     del begun[task]
                     return connection

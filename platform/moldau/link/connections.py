@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 
 from moldau.errors.codes import KafkaError
 from moldau.link.addresses import Address
-from moldau.link.backoff import Backoff
 from moldau.link.connection import Connection, ConnectionOptions
 from moldau.link.lifetime import closed
 from moldau.protocol.framing import shared_buffer
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from moldau.runtime.cancellation import CancelledError, is_cancelling
 
 T = TypeVar("T")

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.protocol.acl_operations import AclOperation, operations_in
+from moldau.protocol.declare import Request
 from moldau.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -252,3 +253,17 @@ def by_topic(
     for where in partitions:
         found.setdefault(where.topic, []).append(make(where))
     return found
+
+
+class Speaker(Protocol):
+    """An object that knows which versions of requests a broker supports."""
+
+    def version_of(self, request: type[Request], *, at_most: int | None = None) -> int: ...
+
+
+class Listener(Protocol):
+    """An object with the cluster's metadata, to which errors about stale metadata are reported."""
+
+    metadata: Metadata
+
+    def note(self, error: KafkaError) -> None: ...

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
-from moldau.link.backoff import Backoff
 from moldau.link.connection import Connection, ConnectionOptions
 from moldau.link.connections import SHARED_LANE, Connections
 from moldau.protocol.declare import Request, Response
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 
 R = TypeVar("R", bound=Response)
 

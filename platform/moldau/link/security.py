@@ -12,24 +12,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.errors import ConfigError
-from moldau.link import oauth_settings as oauth_rows
 from moldau.link import security_settings as rows
-from moldau.link import token_settings
-from moldau.link.jaas import LoginModule, parse_jaas
-from moldau.link.msk_iam import MskIam
-from moldau.link.oauth_settings import MSK_IAM, OIDC_PROVIDERS
-from moldau.link.one_thread import OneThread
-from moldau.link.sasl import Derivation, Exchange, Work, oauth_bearer, plain, scram
+from moldau.link.login import oauth_settings as oauth_rows
+from moldau.link.login import token_settings
+from moldau.link.login.jaas import LoginModule, parse_jaas
+from moldau.link.login.msk_iam import MskIam
+from moldau.link.login.oauth_settings import MSK_IAM, OIDC_PROVIDERS
+from moldau.link.login.one_thread import OneThread
+from moldau.link.login.sasl import Derivation, Exchange, Work, oauth_bearer, plain, scram
+from moldau.link.login.token import GivenTokens, TokenSource, token_of
 from moldau.link.tls import ReloadedContext, client_context, tls_files
-from moldau.link.token import GivenTokens, TokenSource, token_of
 from moldau.protocol.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     import ssl
 
     from moldau.config import Secret, Settings
-    from moldau.link.gss import KerberosLogin
-    from moldau.link.token_endpoint import TokenEndpoint
+    from moldau.link.login.gss import KerberosLogin
+    from moldau.link.login.token_endpoint import TokenEndpoint
     from moldau.runtime import Runtime
 
 PLAIN: Final = "PLAIN"
@@ -58,7 +58,7 @@ class Credentials:
         """Ask for a token that logins can share, before one of them begins: it takes its time.
         Raise KafkaError."""
         if self.mechanism == OAUTHBEARER:
-            from moldau.link.endpoint_tokens import EndpointTokens
+            from moldau.link.login.endpoint_tokens import EndpointTokens
 
             if isinstance(self.tokens, EndpointTokens):
                 await self.tokens()
@@ -66,7 +66,7 @@ class Credentials:
     async def exchange(self, runtime: Runtime, host: str) -> Exchange:
         """Begin a login at the broker on `host`."""
         if self.mechanism == GSSAPI:
-            from moldau.link.gss import kerberos
+            from moldau.link.login.gss import kerberos
 
             assert self.kerberos is not None
             return kerberos(self.kerberos, host)
@@ -112,7 +112,7 @@ class Security:
 
     async def work(self, runtime: Runtime, wanted: Work) -> bytes:
         """Do a step of a login in a thread, one at a time."""
-        return await self._thread.result(runtime, wanted)
+        return await self._thread.result(runtime, wanted.result)
 
 
 def security_of(
@@ -155,7 +155,7 @@ def _token_source(
     preset = given or _preset(settings)
     if isinstance(preset, MskIam):
         return partial(preset.token, runtime, bootstrap, process_environment())
-    from moldau.link.endpoint_tokens import EndpointTokens
+    from moldau.link.login.endpoint_tokens import EndpointTokens
 
     return EndpointTokens(preset, runtime, bootstrap)
 
@@ -169,7 +169,7 @@ def _preset(settings: Settings) -> MskIam | TokenEndpoint:
                 setting=token_settings.sasl_oauthbearer_token_endpoint_url.name,
             )
         return MskIam()
-    from moldau.link.named_endpoint import endpoint_of
+    from moldau.link.login.named_endpoint import endpoint_of
 
     return endpoint_of(settings)
 
@@ -276,7 +276,23 @@ def credentials_from(
     is_token = module.options.get("tokenauth", "").lower() == "true"
     given = module.options.get("password")
     secret = None if given is None else Secret(given)
+    _check_one_login(module, user, password)
     return _with_password(wanted, module.options.get("username"), secret, is_token)
+
+
+def _check_one_login(module: LoginModule, user: str | None, password: Secret | None) -> None:
+    """Raise ConfigError if a user or password beside the login module says something else."""
+    others = {
+        "username": (rows.sasl_username.name, user),
+        "password": (rows.sasl_password.name, None if password is None else password.reveal()),
+    }
+    for option, (name, value) in others.items():
+        if value is not None and value != module.options.get(option):
+            raise ConfigError(
+                f"it has no effect beside sasl.jaas.config, whose {option} is another: give one of "
+                "the two",
+                setting=name,
+            )
 
 
 def _module(jaas: Secret, mechanism: str) -> LoginModule:
@@ -295,7 +311,7 @@ def _kerberos(
     principal: str | None = None,
     keytab: str | None = None,
 ) -> KerberosLogin:
-    from moldau.link.gss import kerberos_login, library
+    from moldau.link.login.gss import kerberos_login, library
 
     library()
     return kerberos_login(service, principal, keytab, {} if module is None else module.options)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from moldau.config import Secret
-from moldau.link.token import GivenTokens
+from moldau.link.login.token import GivenTokens
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -37,9 +37,9 @@ class SecurityOptions(TypedDict, total=False):
     oauth: GivenTokens | str | None
     sasl_oauthbearer_expected_issuer: str | None
     sasl_oauthbearer_extensions: str | Sequence[str]
-    sasl_oauthbearer_header_urlencode: bool | str
+    sasl_oauthbearer_header_urlencode: bool
     sasl_login_callback_handler_class: str | None
-    sasl_login_refresh_window_factor: float | str
+    sasl_login_refresh_window_factor: float
     sasl_oauthbearer_token_endpoint_url: str | None
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_id: str | None
@@ -49,16 +49,16 @@ class SecurityOptions(TypedDict, total=False):
     sasl_oauthbearer_jwt_retriever_class: str
     sasl_oauthbearer_assertion_algorithm: str
     sasl_oauthbearer_assertion_claim_aud: str | None
-    sasl_oauthbearer_assertion_claim_exp_seconds: int | str
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
     sasl_oauthbearer_assertion_claim_iss: str | None
-    sasl_oauthbearer_assertion_claim_jti_include: bool | str
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int | str
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
     sasl_oauthbearer_assertion_claim_sub: str | None
     sasl_oauthbearer_assertion_file: str | None
     sasl_oauthbearer_assertion_private_key_file: str | None
     sasl_oauthbearer_assertion_private_key_passphrase: str | Secret | None
     sasl_oauthbearer_assertion_template_file: str | None
-    sasl_login_connect_timeout_ms: int | str | None
-    sasl_login_read_timeout_ms: int | str | None
-    sasl_login_retry_backoff_ms: int | str
-    sasl_login_retry_backoff_max_ms: int | str
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int

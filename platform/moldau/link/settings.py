@@ -34,87 +34,37 @@ def _is_address(text: str) -> bool:
     return True
 
 
+# fmt: off
 bootstrap_servers = Setting(
-    "bootstrap.servers",
-    LIST,
-    REQUIRED,
-    "Where to look for the cluster first: host:port, several separated by commas.",
+    "bootstrap.servers", LIST, REQUIRED,
     check=list_of(item=Check("host:port", _is_address), empty_allowed=False),
-)
-client_id = Setting(
-    "client.id",
-    STRING,
-    "",
-    "What this client calls itself in the broker's logs and quotas.",
-    check=sendable(),
-)
-request_timeout_ms = Setting(
-    "request.timeout.ms",
-    INT,
-    30_000,
-    "A connection that leaves a request without an answer for this long is closed, and the "
-    "request tried again where that is safe.",
-    check=at_least(1),
-)
-default_api_timeout_ms = Setting(
-    "default.api.timeout.ms",
-    INT,
-    60_000,
-    "How long a call may take with all its retries, if it is not told otherwise.",
-    check=at_least(1),
-)
-start_timeout_ms = Setting(
-    "start.timeout.ms",
-    INT,
-    30_000,
-    "How long a client's start waits for a cluster that is not up yet. 0 fails at once.",
-    check=at_least(0),
-)
-retry_backoff_ms = Setting(
-    "retry.backoff.ms",
-    LONG,
-    100,
-    "How long to wait before the first retry; each further one waits twice as long.",
-    check=at_least(0),
-)
-retry_backoff_max_ms = Setting(
-    "retry.backoff.max.ms", LONG, 1_000, "The longest wait between retries.", check=at_least(0)
-)
-reconnect_backoff_ms = Setting(
-    "reconnect.backoff.ms",
-    LONG,
-    50,
-    "How long to wait before a broker is connected to again after a failure; twice as long after "
-    "each further one.",
-    check=at_least(0),
-)
-reconnect_backoff_max_ms = Setting(
-    "reconnect.backoff.max.ms",
-    LONG,
-    1_000,
-    "The longest wait before a broker is connected to again.",
-    check=at_least(0),
-)
+    doc="Where to look for the cluster first: host:port, several separated by commas.")
+client_id = Setting("client.id", STRING, "", check=sendable(),
+    doc="What this client calls itself in the broker's logs and quotas.")
+request_timeout_ms = Setting("request.timeout.ms", INT, 30_000, check=at_least(1),
+    doc="A connection that leaves a request without an answer for this long is closed, and the "
+    "request tried again where that is safe.")
+default_api_timeout_ms = Setting("default.api.timeout.ms", INT, 60_000, check=at_least(1),
+    doc="How long a call may take with all its retries, if it is not told otherwise.")
+start_timeout_ms = Setting("start.timeout.ms", INT, 30_000, check=at_least(0),
+    doc="How long a client's start waits for a cluster that is not up yet. 0 fails at once.")
+retry_backoff_ms = Setting("retry.backoff.ms", LONG, 100, check=at_least(0),
+    doc="How long to wait before the first retry; each further one waits twice as long.")
+retry_backoff_max_ms = Setting("retry.backoff.max.ms", LONG, 1_000, check=at_least(0),
+    doc="The longest wait between retries.")
+reconnect_backoff_ms = Setting("reconnect.backoff.ms", LONG, 50, check=at_least(0),
+    doc="How long to wait before a broker is connected to again after a failure; twice as long "
+    "after each further one.")
+reconnect_backoff_max_ms = Setting("reconnect.backoff.max.ms", LONG, 1_000, check=at_least(0),
+    doc="The longest wait before a broker is connected to again.")
 connection_setup_timeout_ms = Setting(
-    "socket.connection.setup.timeout.ms",
-    LONG,
-    10_000,
-    "How long a connection may take until the broker has said which versions it speaks.",
-    check=at_least(1),
-)
-metadata_max_age_ms = Setting(
-    "metadata.max.age.ms",
-    LONG,
-    300_000,
-    "Metadata older than this is asked for again even if nothing hints at a change.",
-    check=at_least(0),
-)
-config_providers = Setting(
-    "config.providers",
-    LIST,
-    (),
-    "Where references in values are looked up. A client looks up none: refused.",
-)
+    "socket.connection.setup.timeout.ms", LONG, 10_000, check=at_least(1),
+    doc="How long a connection may take until the broker has said which versions it speaks.")
+metadata_max_age_ms = Setting("metadata.max.age.ms", LONG, 300_000, check=at_least(0),
+    doc="Metadata older than this is asked for again even if nothing hints at a change.")
+config_providers = Setting("config.providers", LIST, (),
+    doc="Where references in values are looked up. A client looks up none: refused.")
+# fmt: on
 
 CONNECTION_ROWS: Final = (*rows_in(globals()), *SECURITY_ROWS)
 OPEN_PREFIXES: Final = ("config.providers.",)

@@ -80,7 +80,7 @@ class _Single:
 _Series: TypeAlias = _Single | Family[Counter] | Family[Gauge] | Family[Histogram]
 
 
-class _Declared:
+class _MetricFamily:
     """A metric's name, documentation and kind, with its time series."""
 
     def __init__(self, name: str, doc: str, unit: str, kind: MetricKind, series: _Series) -> None:
@@ -115,12 +115,12 @@ class Registry:
     def __init__(self, *, series_max: int = SERIES_MAX) -> None:
         """`series_max` limits the time series of each metric."""
         self._series_max = series_max
-        self._metrics: dict[str, _Declared] = {}
+        self._metrics: dict[str, _MetricFamily] = {}
         self._taken: dict[str, str] = {}
 
     def counter(self, name: str, doc: str, unit: str = "") -> Counter:
         counter = Counter()
-        self._declare(_Declared(name, doc, unit, MetricKind.COUNTER, _Single(counter)))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.COUNTER, _Single(counter)))
         return counter
 
     def counters(
@@ -132,19 +132,19 @@ class Registry:
         labels: Sequence[str],
     ) -> Family[Counter]:
         family = Family(Counter, _labels(labels), self._series_max)
-        self._declare(_Declared(name, doc, unit, MetricKind.COUNTER, family))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.COUNTER, family))
         return family
 
     def gauge(self, name: str, doc: str, unit: str = "") -> Gauge:
         gauge = Gauge()
-        self._declare(_Declared(name, doc, unit, MetricKind.GAUGE, _Single(gauge)))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.GAUGE, _Single(gauge)))
         return gauge
 
     def read_gauge(
         self, name: str, doc: str, unit: str = "", *, read: Callable[[], int | float]
     ) -> None:
         """Declare a gauge that calls `read` at each scrape."""
-        self._declare(_Declared(name, doc, unit, MetricKind.GAUGE, _Single(ReadGauge(read))))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.GAUGE, _Single(ReadGauge(read))))
 
     def gauges(
         self,
@@ -155,7 +155,7 @@ class Registry:
         labels: Sequence[str],
     ) -> Family[Gauge]:
         family = Family(Gauge, _labels(labels), self._series_max)
-        self._declare(_Declared(name, doc, unit, MetricKind.GAUGE, family))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.GAUGE, family))
         return family
 
     def histogram(
@@ -163,7 +163,7 @@ class Registry:
     ) -> Histogram:
         _assert_bounds(bounds)
         histogram = Histogram(bounds)
-        self._declare(_Declared(name, doc, unit, MetricKind.HISTOGRAM, _Single(histogram)))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.HISTOGRAM, _Single(histogram)))
         return histogram
 
     def histograms(
@@ -177,10 +177,10 @@ class Registry:
     ) -> Family[Histogram]:
         _assert_bounds(bounds)
         family = Family(lambda: Histogram(bounds), _labels(labels), self._series_max)
-        self._declare(_Declared(name, doc, unit, MetricKind.HISTOGRAM, family))
+        self._declare(_MetricFamily(name, doc, unit, MetricKind.HISTOGRAM, family))
         return family
 
-    def _declare(self, metric: _Declared) -> None:
+    def _declare(self, metric: _MetricFamily) -> None:
         assert metric.doc.strip(), f"{metric.name} is not documented"
         for taken in metric.taken_names():
             other = self._taken.get(taken)

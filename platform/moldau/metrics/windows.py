@@ -25,7 +25,7 @@ class _Sample:
         self.largest = [-float("inf")] * width
 
 
-class Sampled:
+class SampledRows:
     """Rows of numbers with their times: statistics of the last windows, and totals."""
 
     __slots__ = ("_clock", "_sample", "_samples", "_samples_max", "_window_s", "rows", "totals")
@@ -86,14 +86,14 @@ class Sampled:
         return max((each.largest[index] for each in self._recent()), default=_NAN)
 
 
-def average(among: Iterable[Sampled], index: int) -> float:
+def average(among: Iterable[SampledRows], index: int) -> float:
     """Return the average of a column lately, over all samples; NaN without values, as in Kafka."""
     found = [each.sum_and_count(index) for each in among]
     count = sum(each[1] for each in found)
     return sum(each[0] for each in found) / count if count else _NAN
 
 
-def largest(among: Iterable[Sampled], index: int) -> float:
+def largest(among: Iterable[SampledRows], index: int) -> float:
     """Return the largest value of a column lately, over all samples; NaN without values."""
     found = (each.largest(index) for each in among)
     return max((each for each in found if each == each), default=_NAN)

@@ -1,60 +1,59 @@
-"""The command that installs what an extra of moldau needs.
+"""Libraries of moldau's extras: imported when they are needed, never before, or the command that
+installs them.
 
-    install_command("avro")  ->  pip install 'fastavro>=1.9' 'httpcore2[asyncio]>=2.16'
+    install_command("avro")  ->  pip install 'moldau[avro]'
 
-The packages come from the metadata of the installed distributions. So the command works wherever
-moldau itself came from: a clone, a folder of wheels or an index.
+The command names an installed distribution that declares the extra: `moldau`, or `moldau-platform`
+where only that is installed. So it works wherever moldau itself came from (a clone, a folder of
+wheels, an index): pip keeps an installed distribution, and takes only the packages of the extra.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
+from moldau.errors import ConfigError
+from moldau.runtime.forks import import_whole
 from moldau.runtime.packages import installed_packages, normalized
 
+_WHOLE: Final = "moldau"
 _PREFIX: Final = "moldau-"
-_EXTRA: Final = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
-_OWN: Final = re.compile(r"moldau-[a-z]+\[([^\]]+)\]")
+
+
+def need(module: str, extra: str) -> Any:
+    """Return the library. If it is missing, raise ConfigError with the command that installs it."""
+    try:
+        return import_whole(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if missing.split(".")[0] != module.split(".")[0]:
+            raise
+        raise ConfigError(
+            f"{extra} needs a library that is not installed: {install_command(extra)}",
+            library=missing,
+        ) from error
 
 
 def install_command(*extras: str, also: Iterable[str] = ()) -> str:
     """Return the line that installs the packages of these extras, and those of `also`."""
-    needed = dict.fromkeys(each for extra in extras for each in _requirements(extra, set()))
-    if not needed and extras:
-        needed = {f"moldau[{','.join(extras)}]": None}
+    needed = [f"{_owner(extras)}[{','.join(extras)}]"] if extras else []
     return " ".join(("pip install", *map(shlex.quote, (*needed, *also))))
 
 
-def _requirements(extra: str, seen: set[str]) -> Iterator[str]:
-    """Yield the packages of an extra. An extra may name another one of moldau's."""
-    if extra in seen:
-        return
-    seen.add(extra)
-    for requirement, name in _declared():
-        if name != extra:
-            continue
-        own = _OWN.match(requirement)
-        if own is None:
-            yield requirement
-            continue
-        for each in own.group(1).split(","):
-            yield from _requirements(each.strip(), seen)
-
-
-def _declared() -> Iterator[tuple[str, str]]:
-    """Yield each requirement of the installed distributions that belongs to an extra, with it."""
+def _owner(extras: Iterable[str]) -> str:
+    """Return the installed distribution that declares these extras; `moldau` if none does."""
+    wanted = {normalized(each) for each in extras}
+    owners = []
     for package in installed_packages():
         if not normalized(package.basename).startswith(_PREFIX):
             continue
         try:
-            lines = package.requirements()
+            name = normalized(package.named().name)
+            declared = {normalized(each) for each in package.extras()}
         except (OSError, ValueError):
             continue
-        for line in lines:
-            requirement, _, marker = line.partition(";")
-            match = _EXTRA.search(marker)
-            if match is not None:
-                yield requirement.strip(), match.group(1)
+        if wanted <= declared:
+            owners.append(name)
+    return _WHOLE if _WHOLE in owners or not owners else min(owners)

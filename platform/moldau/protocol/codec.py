@@ -15,6 +15,7 @@ from moldau.protocol.failures import (
     WRITE_FAILURES,
     FieldPosition,
     malformed,
+    shorten_reasons,
     unencodable,
 )
 from moldau.protocol.spec import ArrayOf, MessageSpec, StructSpec
@@ -78,6 +79,8 @@ class Codec:
         try:
             return write(message)
         except WRITE_FAILURES as error:
+            if shorten_reasons(self.spec, message):
+                return self.encode(message, version)
             raise self._unencodable(error, version, apart=False) from None
 
     def encode_parts(self, message: Any, version: int) -> list[Any]:
@@ -87,11 +90,15 @@ class Codec:
             try:
                 return [write_all(message)]
             except WRITE_FAILURES as error:
+                if shorten_reasons(self.spec, message):
+                    return self.encode_parts(message, version)
                 raise self._unencodable(error, version, apart=False) from None
         write = self._writers_apart.get(version) or self._writer_apart(version)
         try:
             return write(message)
         except WRITE_FAILURES as error:
+            if shorten_reasons(self.spec, message):
+                return self.encode_parts(message, version)
             raise self._unencodable(error, version, apart=True) from None
 
     def reader_source(self, version: int) -> Source:

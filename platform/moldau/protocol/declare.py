@@ -32,7 +32,7 @@ from moldau.protocol.limits import DECODE_BUDGET
 from moldau.protocol.spec import MISSING, ArrayOf, FieldSpec, FieldType, Kind, Missing
 from moldau.protocol.spec import MessageSpec as MessageSpec
 from moldau.protocol.spec import StructSpec as StructSpec
-from moldau.protocol.types import Scalar
+from moldau.protocol.types import Entity, Scalar
 from moldau.protocol.versions import NO_VERSIONS, Versions, parse_versions
 
 if TYPE_CHECKING:
@@ -311,6 +311,12 @@ class Data(Message):
     _kind: ClassVar[Kind] = Kind.DATA
 
 
+def _entity_of(cls: Declaration, name: str) -> Entity | None:
+    """Return what a value of the named type names; None if it is just a value."""
+    markers = getattr(vars(sys.modules[cls.__module__]).get(name), "__metadata__", ())
+    return next((each for each in markers if isinstance(each, Entity)), None)
+
+
 def _is_late(annotation: str, noted: Field) -> bool:
     """Whether the default is a seldom used struct, so that it is created on first access."""
     return isinstance(noted.default_factory, Declaration) and not annotation.endswith("| None")
@@ -367,6 +373,7 @@ def _field_of(cls: Declaration, name: str, annotation: str, noted: Field | None)
         default=MISSING if noted is None else noted.default,
         default_factory=MISSING if noted is None else noted.default_factory,
         slot=f"_{name}" if noted is not None and _is_late(annotation, noted) else name,
+        entity=_entity_of(cls, matched["name"]),
     )
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import struct
 from operator import attrgetter
 from types import FrameType, TracebackType
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from moldau.errors import MalformedMessage, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.spec import ArrayOf, StructSpec
 
 
 class Refused(Exception):
@@ -43,6 +44,9 @@ class Index(NamedTuple):
     variable: str
     item: str = ""
 
+
+REASON_LENGTH_MAX: Final = 8_000
+"""A string has at most 32,767 bytes, and a character at most 4."""
 
 Path: TypeAlias = tuple[str | Index, ...]
 
@@ -114,6 +118,26 @@ def unencodable(
     if "NoneType" in str(error):
         return UnencodableMessage("null where the field is never null", **facts)
     return UnencodableMessage("the value does not fit its field", **facts, because=str(error))
+
+
+def shorten_reasons(spec: StructSpec, message: object) -> bool:
+    """Cut the texts of errors in a message that did not fit their fields: a reason that repeats a
+    long name of the request is longer than that. Return whether there was one."""
+    found = False
+    for field in spec.fields:
+        value = getattr(message, field.name, None)
+        element = field.type.element if isinstance(field.type, ArrayOf) else field.type
+        if isinstance(element, StructSpec):
+            for each in value if isinstance(value, list) else [value]:
+                found |= shorten_reasons(element, each)
+        elif (
+            field.name.endswith("error_message")
+            and isinstance(value, str)
+            and len(value) > REASON_LENGTH_MAX
+        ):
+            setattr(message, field.name, value[: REASON_LENGTH_MAX - 3] + "...")
+            found = True
+    return found
 
 
 def _fits(packed: Packed, frame: FrameType) -> bool:

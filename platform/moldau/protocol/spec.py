@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
-from moldau.protocol.types import Scalar
+from moldau.protocol.types import Entity, Scalar
 from moldau.protocol.versions import Versions
 
 
@@ -109,7 +109,7 @@ FieldType: TypeAlias = Scalar | StructSpec | ArrayOf
 class FieldSpec(NamedTuple):
     """One field: from version `since` to `until` (inclusive); None means the message's own limit.
 
-    `slot` is the attribute in which instances keep the value.
+    `slot` is the attribute in which instances keep the value, `entity` what the value names.
     """
 
     name: str
@@ -127,6 +127,7 @@ class FieldSpec(NamedTuple):
     default: Any
     default_factory: Callable[[], Any] | Missing
     slot: str
+    entity: Entity | None
 
     @property
     def is_late(self) -> bool:

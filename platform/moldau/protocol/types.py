@@ -1,14 +1,15 @@
 """The scalar types of the protocol, as annotations: `partition: Int32`.
 
 Each alias is `Annotated[python type, Scalar]`: a type checker sees the Python type, the codec sees
-the encoding. Multi-byte numbers are big-endian. Only `Records` and `BytesView` are never copied:
-they decode to a memoryview of the input (valid as long as that buffer keeps its content), and
-encode from any buffer, or from any sized object that the caller sends by itself, such as a slice of
-a file.
+the encoding. A value that names a topic, a group or the like has an alias with its `Entity`.
+Multi-byte numbers are big-endian. Only `Records` and `BytesView` are never copied: they decode to a
+memoryview of the input (valid as long as that buffer keeps its content), and encode from any
+buffer, or from any sized object that the caller sends by itself, such as a slice of a file.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from moldau.ids import ZERO_UUID
@@ -21,6 +22,16 @@ class Scalar(NamedTuple):
     format: str
     size: int
     zero: object
+
+
+class Entity(Enum):
+    """What a value names: the `entityType` of Kafka's schemas."""
+
+    TOPIC_NAME = "topicName"
+    GROUP_ID = "groupId"
+    TRANSACTIONAL_ID = "transactionalId"
+    BROKER_ID = "brokerId"
+    PRODUCER_ID = "producerId"
 
 
 BOOL = Scalar("bool", "?", 1, False)
@@ -48,6 +59,11 @@ Float64: TypeAlias = Annotated[float, FLOAT64]
 Uuid: TypeAlias = Annotated[bytes, UUID]
 String: TypeAlias = Annotated[str, STRING]
 Bytes: TypeAlias = Annotated[bytes, BYTES]
+TopicName: TypeAlias = Annotated[str, STRING, Entity.TOPIC_NAME]
+GroupId: TypeAlias = Annotated[str, STRING, Entity.GROUP_ID]
+TransactionalId: TypeAlias = Annotated[str, STRING, Entity.TRANSACTIONAL_ID]
+BrokerId: TypeAlias = Annotated[int, INT32, Entity.BROKER_ID]
+ProducerId: TypeAlias = Annotated[int, INT64, Entity.PRODUCER_ID]
 
 # Any, because it is a memoryview when read, and the caller's buffer or sized object when written.
 BytesView: TypeAlias = Annotated[Any, BYTES_VIEW]

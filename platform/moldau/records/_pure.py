@@ -35,8 +35,23 @@ from moldau.records._plain import (
 from moldau.records._plain import with_contents as with_contents
 from moldau.records._spans import contents, ends_of, rows_of, sizes_of, spans_of
 from moldau.records._spans import span_list as span_list
-from moldau.records.codecs import Codec, codec_of, decompress
-from moldau.records.diagnosis import DENSE, KEYED, OBJECTS_MAX, Reached, check_count, explain
+from moldau.records.codecs import (
+    DECOMPRESSED_BYTES_MAX,
+    USUAL_BYTES_MAX,
+    Codec,
+    OversizedRecords,
+    codec_of,
+    decompress,
+)
+from moldau.records.diagnosis import (
+    DENSE,
+    KEYED,
+    OBJECTS_MAX,
+    Reached,
+    check_count,
+    check_timed,
+    explain,
+)
 from moldau.records.header import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -700,6 +715,34 @@ def scan(
     return (oldest, newest, newest_delta) if newest_delta >= 0 else (-1, -1, -1)
 
 
+def scan_part(
+    buffer: Buffer, header: BatchHeader, rules: int, reached: Reached
+) -> tuple[int, int, int, Reached]:
+    """Return what `scan` does of the whole records at the start of a part of a section, and the
+    progress behind them. The part, and its positions, begin where the section was `reached`."""
+    data = _bytes(buffer)
+    oldest, newest, newest_delta = _INT64_MAX, _INT64_MIN - 1, -1
+    reached = reached._replace(position=0)
+    while reached.record < header.record_count and _is_whole(data, reached.position):
+        timestamp, reached = check_timed(data, header, reached, rules)
+        if timestamp > newest:
+            newest, newest_delta = timestamp, reached.previous
+        if timestamp < oldest:
+            oldest = timestamp
+    return oldest, newest, newest_delta, reached
+
+
+def _is_whole(data: bytes, position: int) -> bool:
+    """Whether a record ends within the data, or has a length that none has."""
+    try:
+        length, start = read_varint(data, position, 32)
+    except IndexError:
+        return False
+    except ValueError:
+        return True
+    return length <= len(data) - start
+
+
 def _is_usual_header(header: BatchHeader, size: int) -> bool:
     """Whether a header fits one batch of `size` bytes, and claims only what a producer may."""
     if header.batch_length != size - OVERHEAD_BYTES or header.magic != MAGIC or header.base_offset:
@@ -728,7 +771,8 @@ def admit_usual(
     """Stamp the one batch that `buffer` is with its place in a log, if it passes every check of a
     produced batch. Return (last offset, greatest timestamp, producer id).
 
-    Return None, and change nothing, if the batch needs a closer look.
+    Return None, and change nothing, if the batch needs a closer look. Raise OversizedRecords, and
+    change nothing, if a compressed batch has more than USUAL_BYTES_MAX.
     """
     view = memoryview(buffer)
     if view.readonly or len(view) < HEADER_BYTES or base_offset > _INT64_MAX - _INT32_MAX:
@@ -737,8 +781,12 @@ def admit_usual(
     if not _is_usual_header(header, len(view)) or crc32c(view[ATTRIBUTES_AT:]) != header.crc:
         return None
     try:
-        section = decompress(codec_of(header.codec_id), view[HEADER_BYTES:])
+        codec = codec_of(header.codec_id)
+        limit = USUAL_BYTES_MAX if codec else DECOMPRESSED_BYTES_MAX
+        section = decompress(codec, view[HEADER_BYTES:], limit)
         oldest, newest, _ = scan(section, header, rules | DENSE)
+    except OversizedRecords:
+        raise
     except CorruptRecord:
         return None
     if newest != header.max_timestamp or newest > timestamp_max:

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, final
 
+from moldau.records.diagnosis import Reached
 from moldau.records.header import BatchHeader, Buffer
 from moldau.records.record import (
     ColumnBuffers,
@@ -136,6 +137,9 @@ def entries(buffer: Buffer, header: BatchHeader, objects_max: int = ...) -> list
 def scan(
     buffer: Buffer, header: BatchHeader, rules: int, objects_max: int = ...
 ) -> tuple[int, int, int]: ...
+def scan_part(
+    buffer: Buffer, header: BatchHeader, rules: int, reached: Reached
+) -> tuple[int, int, int, Reached]: ...
 def admit_usual(
     buffer: Buffer,
     rules: int,

@@ -52,7 +52,7 @@ from types import GenericAlias
 from crc32c import crc32c
 
 from moldau.errors import CorruptRecord
-from moldau.records.codecs import decompress
+from moldau.records.codecs import USUAL_BYTES_MAX, OversizedRecords, decompress
 from moldau.records.diagnosis import (
     DENSE as _DENSE,
     KEYED as _KEYED,
@@ -275,10 +275,14 @@ cdef class Section:
     cdef const uint8_t* start  # of the current record
     cdef Fields fields
 
-    def __cinit__(self, buffer, header, int rules, int64_t objects_max):
+    def __cinit__(self, buffer, header, int rules, int64_t objects_max, reached=None):
+        """`reached` is where the section was left; the buffer is then what follows, or a part."""
         PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
         self.is_open = True
-        self.room = check_count(self.view.len, header, objects_max)
+        if reached is None:
+            self.room = check_count(self.view.len, header, objects_max)
+        else:
+            self.room = reached.room
         self.header, self.rules, self.count = header, rules, header.record_count
         self.base_offset, self.base_timestamp = header.base_offset, header.base_timestamp
         self.last_delta = header.last_offset_delta
@@ -287,6 +291,8 @@ cdef class Section:
         self.has_append_time = header.attributes & LOG_APPEND_TIME != 0
         self.append_time = header.max_timestamp
         self.index, self.previous = 0, -1
+        if reached is not None:
+            self.index, self.previous = reached.record, reached.previous
         self.cursor.position = <const uint8_t*> self.view.buf
         self.cursor.end = self.cursor.position + self.view.len
 
@@ -319,6 +325,20 @@ cdef class Section:
         self.room -= fields.header_count
         self.index += 1
         return True
+
+    cdef inline bint next_whole(self) except -1:
+        """Step to the next record; False behind the last one that is whole in the buffer."""
+        cdef Cursor cursor = self.cursor
+        cdef int64_t length
+        if self.index < self.count:
+            if not get_varint(&cursor, &length, 32):
+                if self.cursor.end - self.cursor.position < 5:
+                    self.start = self.cursor.position
+                    return False
+            elif length > cursor.end - cursor.position:
+                self.start = self.cursor.position
+                return False
+        return self.next()
 
     cdef int refuse(self) except -1:
         cdef Py_ssize_t position = self.start - <const uint8_t*> self.view.buf
@@ -525,6 +545,25 @@ def scan(buffer, header, int rules, int64_t objects_max=OBJECTS_MAX):
     return oldest, newest, newest_delta
 
 
+def scan_part(buffer, header, int rules, reached):
+    """Scan the whole records at the start of a part of a section: (oldest timestamp, newest
+    timestamp, offset delta of the newest, the progress behind them). The part begins where the
+    section was `reached`, and so does the position of the progress. Without a record the times and
+    the delta mean nothing."""
+    cdef Section section = Section(buffer, header, rules, 0, reached)
+    cdef int64_t oldest = INT64_MAX, newest = INT64_MIN, newest_delta = -1, stamp
+    while section.index < section.count and section.next_whole():
+        stamp = section.fields.timestamp
+        if stamp > newest or newest_delta < 0:
+            newest, newest_delta = stamp, section.fields.delta
+        if stamp < oldest:
+            oldest = stamp
+    cdef Py_ssize_t position = section.cursor.position - <const uint8_t*> section.view.buf
+    return oldest, newest, newest_delta, Reached(
+        section.index, position, section.previous, section.room
+    )
+
+
 include "_columns.pxi"
 
 
@@ -614,7 +653,8 @@ def admit_usual(
     """Stamp the one batch that `buffer` is with its place in a log, if it is right in all that a
     leader asks of a producer: (last offset, greatest timestamp, producer id).
 
-    None, and nothing has changed, where it takes a closer look."""
+    None, and nothing has changed, where it takes a closer look. Raises OversizedRecords, and nothing
+    has changed, where the records are more than a usual batch has."""
     cdef Py_buffer view
     cdef uint8_t* at
     try:
@@ -647,7 +687,9 @@ cdef bint is_usual_section(
         cursor.position, cursor.end = at + HEADER_BYTES, at + size
         return are_usual_records(&cursor, at, rules, since, until)
     try:
-        section = decompress(codec, memoryview(buffer)[HEADER_BYTES:])
+        section = decompress(codec, memoryview(buffer)[HEADER_BYTES:], USUAL_BYTES_MAX)
+    except OversizedRecords:
+        raise
     except CorruptRecord:
         return False
     PyObject_GetBuffer(section, &opened, PyBUF_SIMPLE)

@@ -22,7 +22,7 @@ length in front, so cramjam is enough. All of them release the GIL.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import Final, TypeVar
@@ -36,6 +36,9 @@ from moldau.errors import CorruptRecord
 from moldau.records.header import Buffer
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+PART_BYTES: Final = 1 << 20
+USUAL_BYTES_MAX: Final = 1 << 20
+"""What a leader decompresses on its event loop, at most. Larger batches are checked in a thread."""
 
 _Content = TypeVar("_Content", bytes, bytearray)
 
@@ -116,6 +119,17 @@ def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) 
     return _DECOMPRESSORS[codec](data, limit)
 
 
+def decompressed_parts(
+    codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Buffer]:
+    """Yield the decompressed data in parts, of about PART_BYTES at most, and forget each. A raw
+    snappy block is one part. Raise what `decompress` raises, when it is reached."""
+    if codec is Codec.NONE:
+        yield _decompress_none(data, limit)
+    else:
+        yield from _PARTS[codec](data, limit, PART_BYTES)
+
+
 def _too_large(codec: Codec, limit: int) -> OversizedRecords:
     return OversizedRecords("decompresses to more than the limit", codec=codec.name, limit=limit)
 
@@ -154,32 +168,33 @@ def _compress_gzip(data: Buffer, level: int | None) -> bytes:
     return zlib.compress(data, -1 if level is None else level, wbits=31)
 
 
-def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+def _gzip_parts(data: Buffer, limit: int, step: int) -> Iterator[bytes]:
     """Decompress one member after another, as RFC 1952 allows."""
     view = memoryview(data)
-    parts: list[bytes] = []
     position, room, members = 0, limit, 0
     while True:
         members += 1
         _check_pieces(Codec.GZIP, members, position + limit - room)
         member = zlib.decompressobj(wbits=31)
         while not member.eof:
-            piece = view[position : position + _GZIP_STEP_BYTES]
+            piece: Buffer = member.unconsumed_tail
             if not piece:
-                raise _cut_short(Codec.GZIP)
+                piece = view[position : position + _GZIP_STEP_BYTES]
+                position += len(piece)
+                if not piece:
+                    raise _cut_short(Codec.GZIP)
             try:
-                part = member.decompress(piece, room + 1)
+                part = member.decompress(piece, min(step, room + 1))
             except zlib.error as error:
                 raise _corrupt(Codec.GZIP, error) from error
-            position += len(piece)
             room -= len(part)
             if room < 0:
                 raise _too_large(Codec.GZIP, limit)
             if part:
-                parts.append(part)
+                yield part
         position -= len(member.unused_data)
         if position == len(view):
-            return _join(parts)
+            return
 
 
 def _compress_snappy(data: Buffer, level: int | None) -> bytes:
@@ -191,7 +206,7 @@ def _compress_snappy(data: Buffer, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
+def _snappy_parts(data: Buffer, limit: int, step: int) -> Iterator[bytearray]:
     """Decompress raw blocks (librdkafka, kafkajs) or xerial's framing (Java, Python), which has a
     magic.
 
@@ -199,8 +214,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
     """
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_block(view, limit, limit)
-    parts: list[bytearray] = []
+        yield _decompress_snappy_block(view, limit, limit)
+        return
     position, room, pieces = 0, limit, 0
     while position < len(view):
         pieces += 1
@@ -215,10 +230,9 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
         part = _decompress_snappy_block(view[start:position], room, limit)
         room -= len(part)
         if part:
-            parts.append(part)
+            yield part
     if position != len(view):
         raise _cut_short(Codec.SNAPPY)
-    return _join(parts)
 
 
 def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> bytearray:
@@ -250,7 +264,8 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> bytes:
-    return _decompress_lz4_block(data, limit) or _decompress_lz4_frames(data, limit)
+    parts = _lz4_parts(data, limit, _LZ4_STEP_BYTES_MAX)
+    return _decompress_lz4_block(data, limit) or _join(list(parts))
 
 
 def _decompress_lz4_block(data: Buffer, limit: int) -> bytes | None:
@@ -272,15 +287,14 @@ def _decompress_lz4_block(data: Buffer, limit: int) -> bytes | None:
     return content
 
 
-def _decompress_lz4_frames(data: Buffer, limit: int) -> bytes:
+def _lz4_parts(data: Buffer, limit: int, step_max: int) -> Iterator[bytes]:
     """Decompress one frame after another, with any flags.
 
     Not with `LZ4FrameDecompressor`, which copies the rest of its input at every step.
     """
     view = memoryview(data)
-    parts: list[bytes] = []
     position, room, frames = 0, limit, 0
-    step = min(max(4 * len(view), _LZ4_STEP_BYTES_MIN), _LZ4_STEP_BYTES_MAX)
+    step = min(max(4 * len(view), _LZ4_STEP_BYTES_MIN), step_max)
     while True:
         frames += 1
         _check_pieces(Codec.LZ4, frames, position + limit - room)
@@ -298,11 +312,11 @@ def _decompress_lz4_frames(data: Buffer, limit: int) -> bytes:
             if room < 0:
                 raise _too_large(Codec.LZ4, limit)
             if part:
-                parts.append(part)
+                yield part
             elif not read and not is_done:
                 raise _cut_short(Codec.LZ4)
         if position == len(view):
-            return _join(parts)
+            return
 
 
 _zstd_compressors: dict[int, list[zstandard.ZstdCompressor]] = {}
@@ -330,9 +344,8 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
     except IndexError:
         decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     try:
-        return _decompress_zstd_at_once(decompressor, data, limit) or _decompress_zstd_frames(
-            decompressor, data, limit
-        )
+        at_once = _decompress_zstd_at_once(decompressor, data, limit)
+        return at_once or _join(list(_zstd_frame_parts(decompressor, data, limit, limit // 4)))
     except zstandard.ZstdError as error:
         raise _corrupt(Codec.ZSTD, error) from error
     finally:
@@ -377,13 +390,20 @@ def _zstd_blocks(data: Buffer, checksum_bytes: int) -> int:
     return 0
 
 
-def _decompress_zstd_frames(
-    decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int
-) -> bytes:
-    """Decompress frames, in pieces so small that none exceeds the limit by more than a quarter."""
+def _zstd_parts(data: Buffer, limit: int, step: int) -> Iterator[bytes]:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    try:
+        yield from _zstd_frame_parts(decompressor, data, limit, step)
+    except zstandard.ZstdError as error:
+        raise _corrupt(Codec.ZSTD, error) from error
+
+
+def _zstd_frame_parts(
+    decompressor: zstandard.ZstdDecompressor, data: Buffer, limit: int, step: int
+) -> Iterator[bytes]:
+    """Decompress frames, in pieces so small that none becomes more than a step, or than 512 KiB."""
     view = memoryview(data)
-    piece_bytes = max(limit // (4 * _ZSTD_RATIO_MAX), 16)
-    parts: list[bytes] = []
+    piece_bytes = max(step // _ZSTD_RATIO_MAX, 16)
     position, room, frames = 0, limit, 0
     while True:
         frames += 1
@@ -403,12 +423,12 @@ def _decompress_zstd_frames(
             if room < 0:
                 raise _too_large(Codec.ZSTD, limit)
             if part:
-                parts.append(part)
+                yield part
         position -= len(frame.unused_data)
         if claim is not None and claim != before - room:
             raise _corrupt(Codec.ZSTD, "a frame is not as large as it says")
         if position == len(view):
-            return _join(parts)
+            return
 
 
 def _zstd_claim(frame: memoryview) -> int | None:
@@ -432,8 +452,14 @@ _COMPRESSORS: Final[dict[Codec, Callable[[Buffer, int | None], Buffer]]] = {
 }
 _DECOMPRESSORS: Final[dict[Codec, Callable[[Buffer, int], Buffer]]] = {
     Codec.NONE: _decompress_none,
-    Codec.GZIP: _decompress_gzip,
-    Codec.SNAPPY: _decompress_snappy,
+    Codec.GZIP: lambda data, limit: _join(list(_gzip_parts(data, limit, limit + 1))),
+    Codec.SNAPPY: lambda data, limit: _join(list(_snappy_parts(data, limit, limit))),
     Codec.LZ4: _decompress_lz4,
     Codec.ZSTD: _decompress_zstd,
+}
+_PARTS: Final[dict[Codec, Callable[[Buffer, int, int], Iterator[Buffer]]]] = {
+    Codec.GZIP: _gzip_parts,
+    Codec.SNAPPY: _snappy_parts,
+    Codec.LZ4: _lz4_parts,
+    Codec.ZSTD: _zstd_parts,
 }

@@ -14,7 +14,7 @@ header, which has some seventy bytes in memory, and a few kilobytes decompress t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
 
 from moldau.errors import CorruptRecord
 
@@ -39,6 +39,14 @@ _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 
 
+class Bytes(Protocol):
+    """The bytes of a section, or what reads them one by one, forward only."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int, /) -> int: ...
+
+
 class Reached(NamedTuple):
     """The progress of a kernel: it stopped before the record with this number."""
 
@@ -51,7 +59,7 @@ class Reached(NamedTuple):
 class _Reader:
     """Reads the fields of record `index` and tracks its position."""
 
-    def __init__(self, data: bytes, reached: Reached) -> None:
+    def __init__(self, data: Bytes, reached: Reached) -> None:
         self.data = data
         self.position = reached.position
         self.end = len(data)
@@ -130,8 +138,15 @@ def check_count(size: int, header: BatchHeader, objects_max: int) -> int:
     return objects_max - header.record_count
 
 
-def check_record(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> Reached:
+def check_record(data: Bytes, header: BatchHeader, reached: Reached, rules: int) -> Reached:
     """Check the next record and return the progress behind it. Raise CorruptRecord if it is bad."""
+    return check_timed(data, header, reached, rules)[1]
+
+
+def check_timed(
+    data: Bytes, header: BatchHeader, reached: Reached, rules: int
+) -> tuple[int, Reached]:
+    """Do the same, and return the record's timestamp as well."""
     index, _, previous, _ = reached
     reader = _Reader(data, reached)
     reader.enter_record()
@@ -154,7 +169,7 @@ def check_record(data: bytes, header: BatchHeader, reached: Reached, rules: int)
     reader.skip_headers()
     if reader.position != reader.end:
         reader.fail("record is longer than its fields", reader.position, end=reader.end)
-    return Reached(index + 1, reader.end, delta, reader.room)
+    return timestamp, Reached(index + 1, reader.end, delta, reader.room)
 
 
 def explain(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> NoReturn:

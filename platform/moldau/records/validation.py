@@ -20,6 +20,7 @@ from moldau.records.batch import Batch, open_batch
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, OversizedRecords
 from moldau.records.diagnosis import DENSE, KEYED
 from moldau.records.header import NO_TIMESTAMP, BatchHeader, Buffer
+from moldau.records.parts import scan_in_parts
 
 _INT64_MAX: Final = (1 << 63) - 1
 
@@ -72,8 +73,9 @@ class Validated(NamedTuple):
         return header.max_timestamp != self.timestamp_max
 
 
-def validate(buffer: Buffer, rules: Rules = PRODUCED) -> Validated:
-    """Check the one batch that fills `buffer`. Raise CorruptRecord, or a subclass, if it is bad."""
+def validate(buffer: Buffer, rules: Rules = PRODUCED, *, is_in_parts: bool = False) -> Validated:
+    """Check the one batch that fills `buffer`. Raise CorruptRecord, or a subclass, if it is bad.
+    `is_in_parts`: never hold all that it decompresses to."""
     batch = open_batch(buffer)
     batch.check_crc()
     header = batch.header
@@ -82,7 +84,8 @@ def validate(buffer: Buffer, rules: Rules = PRODUCED) -> Validated:
         _check_claims(header)
     asked = (DENSE if rules.from_client else 0) | (KEYED if rules.needs_keys else 0)
     try:
-        oldest, newest, newest_delta = batch.scan(asked, rules.decompressed_bytes_max)
+        scan = scan_in_parts if is_in_parts else Batch.scan
+        oldest, newest, newest_delta = scan(batch, asked, rules.decompressed_bytes_max)
     except OversizedRecords:
         raise
     except CorruptRecord as error:

@@ -15,19 +15,22 @@ from starlette.routing import Route
 
 from moldau.client.serdes.registry.http import HttpRequest
 from moldau.errors import ConfigError
+from moldau.folds.leader_writer import Outcome
 from moldau.metrics import CONTENT_TYPE
 from moldau.registry import refusals, requests
-from moldau.registry.decisions import Decisions, Outcome
+from moldau.registry.decisions import Decisions
 from moldau.registry.exposition import RegistryMetrics
-from moldau.registry.formats.table import TYPES
+from moldau.registry.formats import TYPES
 from moldau.registry.queries import ALL_VERSIONS, Queries, page
 from moldau.registry.refusals import Refusal
 from moldau.registry.routing import Call, Routes, Row
+from moldau.runtime.http_door import JSON, OCTETS
 
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 FORWARDED: Final = "forward"
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
-BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+BODY_TYPES: Final = (JSON, MEDIA_TYPE, "application/vnd.schemaregistry+json", OCTETS)
+"""The media types of bodies, as Confluent's registry takes them."""
 
 
 class Instance(Protocol):
@@ -63,10 +66,8 @@ class Api:
         instance: Instance,
         queries: Queries,
         decisions: Decisions,
-        body_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
         self._instance = instance
-        self._body_bytes_max = body_bytes_max
         self._queries = queries
         self._decisions = decisions
         self.reads = Routes(self._reads())
@@ -277,15 +278,10 @@ class Api:
         raise Refusal(405, "HTTP 405 Method Not Allowed")
 
     async def _call(self, request: Request, parts: Mapping[str, str]) -> Call:
-        """Return the request with its body. Raise Refusal if that is too large."""
-        body = bytearray()
-        if request.method in ("POST", "PUT"):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > self._body_bytes_max:
-                    raise refusals.body_is_too_large(self._body_bytes_max)
+        """Return the request with its body."""
+        body = await request.body() if request.method in ("POST", "PUT") else b""
         query = request.query_params
-        return Call(parts, query, bytes(body), query.getlist)
+        return Call(parts, query, body, query.getlist)
 
     async def _write(self, request: Request, decide: Callable[[], Outcome], call: Call) -> Response:
         """Decide here if this instance leads or nothing is to be written, else at the leader."""

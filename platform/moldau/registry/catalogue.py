@@ -8,18 +8,18 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from moldau.client.serdes.registry.schemas import Reference, Schema
-from moldau.registry.formats.contract import (
+from moldau.registry.formats import parse
+from moldau.registry.refusals import Refusal, invalid_schema, too_much_work
+from moldau.registry.store import Store, Version
+from moldau.registry.subjects import context_of, qualified
+from moldau.values.compatibility import (
     Difference,
     InvalidSchema,
     Parsed,
     TooMuchWork,
     Work,
 )
-from moldau.registry.formats.table import parse
-from moldau.registry.refusals import Refusal, invalid_schema, too_much_work
-from moldau.registry.store import Store, Version
-from moldau.registry.subjects import context_of, qualified
+from moldau.values.schema import Reference, Schema
 
 _KEPT: Final = 2_000
 _READS_OLD: Final = ("BACKWARD", "FULL")

@@ -19,7 +19,7 @@ from moldau.cli.otlp_options import add_otlp_option
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.link.otlp import OtlpPush, OtlpTarget
+    from moldau.link.telemetry.otlp import OtlpPush, OtlpTarget
     from moldau.logging import Logger
     from moldau.metrics import Metric
     from moldau.registry.server import Options, SchemaRegistryServer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LISTEN: Final = "127.0.0.1:8081"
 _WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared, not bound
-_NEEDED: Final = ("fastavro", "httpcore2", "jsonschema_rs", "starlette", "uvicorn")
+_NEEDED: Final = ("fastavro", "jsonschema_rs", "starlette", "uvicorn")
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -60,8 +60,8 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _start(arguments: Namespace, context: Context) -> int:
-    from moldau.cli.commands.cluster_connection import client_settings, telling_where
-    from moldau.link.otlp_metrics import SETTING, metrics_target
+    from moldau.cli.commands.cluster_connection import client_settings, naming_source
+    from moldau.link.telemetry.metrics import SETTING, metrics_target
     from moldau.runtime.real import run
 
     check_installed()
@@ -84,14 +84,14 @@ def _start(arguments: Namespace, context: Context) -> int:
         server = SchemaRegistryServer(runtime, settings, chosen, log)
         await until_signal(_serve(runtime, server, otlp, context))
 
-    with telling_where(settings):
+    with naming_source(settings):
         run(main, node="registry")
     return Exit.DONE
 
 
 def protected(options: Options, path: str | None, runtime: Runtime) -> Options:
     """Return the options with the protection of a file. Raise ConfigError."""
-    from moldau.link.http_protection import load_peer_context, load_protection
+    from moldau.link.http.protection import load_peer_context, load_protection
 
     if path is None:
         return options
@@ -103,7 +103,7 @@ def protected(options: Options, path: str | None, runtime: Runtime) -> Options:
 def open_warning(options: Options, cure: str) -> str | None:
     """Return a warning if the registry is open to the network; `cure` is the option or setting that
     protects it."""
-    from moldau.link.http_protection import open_to_all
+    from moldau.link.http.protection import open_to_all
 
     host, port = options.listen
     if not open_to_all(options.protection, host):
@@ -133,7 +133,7 @@ async def _serve(
 
 def _metrics_pushed(runtime: Runtime, otlp: OtlpTarget, server: SchemaRegistryServer) -> OtlpPush:
     """Begin to push the metrics of an instance."""
-    from moldau.link.otlp_metrics import metrics_push
+    from moldau.link.telemetry.metrics import metrics_push
 
     async def read() -> Sequence[Metric]:
         return server.metrics.snapshot()

@@ -5,14 +5,13 @@ A decision changes nothing. Its answer is sent when the records were read back f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from moldau.client.serdes.registry.schemas import Schema
+from moldau.folds.leader_writer import Outcome
 from moldau.registry import refusals, requests
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.records import (
-    Entry,
     config_entry,
     context_entry,
     context_tombstone,
@@ -24,16 +23,9 @@ from moldau.registry.records import (
 from moldau.registry.requests import Registration
 from moldau.registry.store import Store, Version, digest_of, guid_of
 from moldau.registry.subjects import DEFAULT, checked, context_of
+from moldau.values.schema import Schema
 
 _READ_ONLY = ("READONLY", "READONLY_OVERRIDE")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The records to append, and the answer for when they were read back."""
-
-    answer: Any
-    records: list[Entry] = field(default_factory=list)
 
 
 class Decisions:

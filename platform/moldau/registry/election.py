@@ -1,27 +1,24 @@
-"""Chooses the instance that writes: the members of a group, as in Confluent's registry.
+"""What the members of the group of registries send to each other, as in Confluent's registry.
 
 The members have the protocol type `sr`. Their metadata and assignments are Confluent's JSON, with
-one field more: `leads`, by which the leader stays the same when another instance joins. The group
-decides which one should write; that only one can is ensured by the transactional id (`log`).
+one field more: `leads`, by which the leader stays the same when another instance joins.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from moldau.client import Assigned, GroupMember
-from moldau.errors import MoldauError
+from moldau.client import Assigned
+from moldau.folds.elected import Elected, Leader
+from moldau.folds.leader_writer import LeaderWriter
 from moldau.logging import Logger
 from moldau.runtime import Runtime
 
 PROTOCOL_TYPE: Final = "sr"
 PROTOCOL: Final = "v0"
 SESSION: Final = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "2000"}
-_REJOIN_S: Final = 1.0
-_CLOSE_S: Final = 5.0
 
 
 class Address(NamedTuple):
@@ -37,12 +34,8 @@ class Address(NamedTuple):
         return f"{self.scheme}://{host}:{self.port}"
 
 
-class Election:
-    """This instance's membership in the group of instances.
-
-    `on_leader` is called with the URL of the leader, or None while there is none; for this
-    instance itself the URL is its own.
-    """
+class Candidate:
+    """One instance in the group. The elected one writes."""
 
     def __init__(
         self,
@@ -50,65 +43,23 @@ class Election:
         settings: Mapping[str, str],
         group: str,
         address: Address,
-        on_leader: Callable[[str | None], Awaitable[None]],
+        writer: LeaderWriter,
         log: Logger,
     ) -> None:  # fmt: skip
-        self._runtime = runtime
         self._address = address
-        self._on_leader = on_leader
+        self._writer = writer
         self._log = log
-        self._leads = False
-        self._watch: asyncio.Task[None] | None = None
-        self._member = GroupMember(
-            {**SESSION, **settings},
-            group_id=group,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=self,
-            runtime=runtime,
-        )
-
-    async def start(self) -> None:
-        """Join the group; `on_leader` is called later."""
-        await self._member.start()
-        self._watch = self._runtime.spawn(self._stay(), name="stay in the group")
-
-    def stayed(self) -> asyncio.Task[None]:
-        """Return the task that stays in the group. It does not end by itself."""
-        assert self._watch is not None, "not started"
-        return self._watch
-
-    async def _stay(self) -> None:
-        """Join again whenever the membership has ended."""
-        while True:
-            try:
-                await self._member.wait()
-                return
-            except (MoldauError, TimeoutError) as error:
-                self._log.error("out of the group of registries, joining again", error=str(error))
-            await asyncio.sleep(_REJOIN_S)
-            await self._member.rejoin("the membership had ended")
-
-    async def again(self) -> None:
-        """Ask for another election, because this instance does not write any more."""
-        self._leads = False
-        await self._member.rejoin("the leader has resigned")
-
-    async def aclose(self) -> None:
-        """Leave the group."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.cancel()
-            await asyncio.wait([watch])
-        await self._member.aclose(_CLOSE_S)
-
-    # The group's protocol
+        kind = (group, PROTOCOL_TYPE)
+        self.elected = Elected(runtime, {**SESSION, **settings}, kind, self, log)
+        writer.on_resigned = self.elected.resign
 
     def metadata(self) -> list[tuple[str, bytes]]:
         """Return the identity of this instance."""
         scheme, host, port = self._address
+        leads = self.elected.leads
         identity = {
             "version": 1, "host": host, "port": port, "master_eligibility": True,
-            "scheme": scheme, "leader": self._leads, "leads": self._leads,
+            "scheme": scheme, "leader": leads, "leads": leads,
         }  # fmt: skip
         return [(PROTOCOL, json.dumps(identity).encode())]
 
@@ -129,16 +80,22 @@ class Election:
         identity = found.get("master_identity")
         if found.get("error"):
             self._log.error("two registries have the same address: give each its own --advertised")
-        self._leads = found.get("master") == assigned.member_id
-        await self._on_leader(_url(identity) if identity else None)
+        is_own = found.get("master") == assigned.member_id
+        leader = Leader(_url(identity), is_own) if identity else None
+        if leader is not None and leader.is_own and not self._writer.is_claimed:
+            await self._writer.claim()
+            self._log.info("this instance writes now", url=leader.url)
+        self.elected.announce(leader)
+        if not self.elected.leads:
+            await self._writer.step_down()
 
     async def on_revoked(self) -> None:
         """Nothing to give up: a leader stays the leader unless another one is chosen."""
 
     async def on_lost(self) -> None:
         """Stop to lead: another instance may lead already."""
-        self._leads = False
-        await self._on_leader(None)
+        self.elected.announce(None)
+        await self._writer.step_down()
 
 
 def choose(members: Mapping[str, Mapping[str, Any]]) -> str | None:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
 from moldau.errors import ConfigError
-from moldau.link.hosted_services import HostBroker, RunningService, Serve
+from moldau.link.http.hosted import HostBroker, RunningService, Serve, in_own_thread
 from moldau.link.security_settings import security_protocol
-from moldau.link.service_thread import in_own_thread
 from moldau.registry.command import check_installed, open_warning, options_of, protected
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from moldau.client.serdes.registry.schemas import Schema
 from moldau.registry import refusals, requests
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions
 from moldau.registry.requests import Registration
 from moldau.registry.store import Store, Version, guid_of
 from moldau.registry.subjects import ALL, context_of, local_name
+from moldau.values.schema import Schema
 
 T = TypeVar("T")
 

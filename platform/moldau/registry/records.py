@@ -90,11 +90,6 @@ def context_tombstone(context: str) -> Entry:
     return Entry(dump(key), None)
 
 
-def noop_entry() -> Entry:
-    """Return a record without a meaning."""
-    return Entry(dump({"keytype": NOOP, "magic": 0}), None)
-
-
 def _subject_key(kind: str, subject: str | None) -> bytes:
     return dump({"keytype": kind, "subject": subject, "magic": 0})
 

@@ -154,10 +154,6 @@ def bad_request(message: str) -> Refusal:
     return Refusal(400, message)
 
 
-def body_is_too_large(limit: int) -> Refusal:
-    return Refusal(413, f"The body has more than {limit} bytes")
-
-
 def too_much_work(subject: str, version: int, level: str) -> Refusal:
     cure = "set a level that is not transitive, or delete old versions"
     if not level.endswith("_TRANSITIVE"):

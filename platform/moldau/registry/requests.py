@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moldau.client.serdes.registry.schemas import AVRO, OddAnswer, Reference, Schema, want
+from moldau.client.serdes.registry.schemas import OddAnswer, want
 from moldau.registry.refusals import (
     INVALID_SCHEMA,
     Refusal,
@@ -17,6 +17,7 @@ from moldau.registry.refusals import (
     invalid_rules,
     invalid_version,
 )
+from moldau.values.schema import AVRO, Reference, Schema
 
 LEVELS: Final = (
     "NONE",

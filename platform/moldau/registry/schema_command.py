@@ -21,8 +21,9 @@ from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.client.serdes.registry.schemas import RegisteredSchema, Schema
+    from moldau.client.serdes.registry.schemas import RegisteredSchema
     from moldau.client.sync import SchemaRegistry
+    from moldau.values.schema import Schema
 
 _SOURCE: Final = "a file (- for standard input), or a Python class as MODULE:CLASS"
 _HEADER: Final = ("subject", "version", "id", "type")

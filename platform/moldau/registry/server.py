@@ -5,24 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.serdes.registry.connections import Connections, HttpBroken
 from moldau.client.serdes.registry.http import HttpRequest, parse_url
 from moldau.errors.codes import KafkaError
-from moldau.link.http_protection import HttpProtection
+from moldau.folds.elected import Elected
+from moldau.folds.leader_writer import (
+    TOO_LARGE,
+    ClaimFailed,
+    LeaderWriter,
+    NotLeader,
+    Outcome,
+)
+from moldau.folds.topic import FoldTopic
+from moldau.folds.topic_fold import Record, TopicFold
+from moldau.link.http.protection import HttpProtection
 from moldau.registry import refusals
-from moldau.registry.application import BODY_BYTES_MAX, PROBES, Api, make_application
+from moldau.registry.application import BODY_TYPES, PROBES, Api, make_application
 from moldau.registry.catalogue import Catalogue
-from moldau.registry.decisions import Decisions, Outcome
-from moldau.registry.election import Address, Election
+from moldau.registry.decisions import Decisions
+from moldau.registry.election import Address, Candidate
 from moldau.registry.exposition import RegistryMetrics
-from moldau.registry.log import SchemasLog
 from moldau.registry.queries import Queries
 from moldau.registry.refusals import Refusal
 from moldau.registry.store import Store
-from moldau.registry.writer import Writer
+from moldau.runtime.http_client import HttpClient, HttpTimeouts, NoAnswer
+from moldau.runtime.http_door import BODY_BYTES_MAX
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
@@ -34,8 +43,11 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "_schemas"
 GROUP: Final = "schema-registry"
-FORWARD_S: Final = 60.0
-CONNECT_S: Final = 5.0
+LEADER_S: Final = 10.0
+"""How long a write waits for an election."""
+TRANSACTION_MS: Final = 30_000
+_WAITS: Final = HttpTimeouts(connect_s=5.0, read_s=60.0)
+_IDLE_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +78,16 @@ class SchemaRegistryServer:
         self._options = options
         self._logger = log
         self.store = Store()
-        self._log = SchemasLog(runtime, settings, options.topic, log, options.replicas)
+        topic = FoldTopic(
+            options.topic, "the topic of schemas", replicas=options.replicas, is_ordered=True
+        )
+        self.fold = TopicFold(runtime, settings, topic, self._replay, log)
+        # The id is that of all groups, so that none writes beside another.
+        writes_as = f"{GROUP}-{options.topic}"
+        self.writer = LeaderWriter(runtime, settings, self.fold, writes_as, TRANSACTION_MS)
         self._http = HttpServer(runtime, "the schema registry", "choose another address")
-        self._election: Election | None = None
-        self._writer: Writer | None = None
+        self._elected: Elected | None = None
         self._peers = _Peers(runtime, options.peers)
-        self._tasks: set[asyncio.Task[None]] = set()
         self._metrics = RegistryMetrics(self.store, self._is_leading, runtime.clock)
         self.url = ""
 
@@ -87,65 +103,77 @@ class SchemaRegistryServer:
         protection = self._options.protection
         address = Address(protection.scheme, *(self._options.advertised or (host, port)))
         self.url = address.url
-        await self._log.start(self.store.replay)
+        await self.fold.start()
         if self.store.unreadable:
             self._logger.warn(
                 "records of the topic of schemas were passed over: they are of no known form",
                 records=self.store.unreadable,
             )
         group = self._options.group
-        writes_as = f"{GROUP}-{self._options.topic}"  # of all groups, so that none writes beside
-        self._writer = Writer(self._log, self.url, writes_as, self._logger)
-        self._writer.on_fenced = self._elect_again
-        self._election = Election(
-            self._runtime, self._settings, group, address, self._writer.follow, self._logger
-        )
-        await self._election.start()
+        self._elected = Candidate(
+            self._runtime, self._settings, group, address, self.writer, self._logger
+        ).elected
+        await self._elected.start()
         catalogue = Catalogue(self.store)
         decisions = Decisions(self.store, catalogue)
         queries = Queries(self.store, catalogue, decisions)
-        api = Api(self, queries, decisions, self._options.body_bytes_max)
+        api = Api(self, queries, decisions)
         application = protection.guard(
             make_application(api, self._metrics), lambda method, path: path in PROBES
         )
-        await self._http.start(application, protection.context)
+        rules = replace(
+            protection.rules(BODY_TYPES, (address.host,)),
+            body_bytes_max=self._options.body_bytes_max,
+        )
+        await self._http.start(application, rules, protection.context)
         return Address(protection.scheme, host, port).url
+
+    def _replay(self, record: Record) -> None:
+        self.store.replay(record.key, record.value)
 
     async def wait(self) -> None:
         """Wait until a part of the started instance has ended, and raise the reason."""
-        assert self._election is not None
-        parts = [self._log.followed(), self._election.stayed()]
+        assert self._elected is not None
+        parts = [self.fold.followed(), self._elected.stayed()]
         ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for each in ended:
             each.result()
 
     def _is_leading(self) -> bool:
-        return self._writer is not None and self._writer.is_leading
-
-    def _elect_again(self) -> None:
-        assert self._election is not None
-        task = self._runtime.spawn(self._election.again(), name="elect again")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        return self._elected is not None and self._elected.leads
 
     async def aclose(self) -> None:
         """Leave the group, and close everything. May be called again."""
         await self._http.aclose()
-        election, self._election = self._election, None
-        if election is not None:
-            await election.aclose()
-        await self._log.aclose()
+        elected, self._elected = self._elected, None
+        if elected is not None:
+            await elected.aclose()
+        await self.writer.step_down()
+        await self.fold.aclose()
         await self._peers.aclose()
 
     # What the API needs
 
     async def leader(self) -> str:
-        assert self._writer is not None
-        return await self._writer.leader()
+        assert self._elected is not None
+        leader = await self._elected.leader_within(LEADER_S)
+        if leader is None:
+            raise Refusal(refusals.NO_LEADER, "No instance leads now: try again")
+        return leader.url
 
     async def write(self, decide: Callable[[], Outcome]) -> Any:
-        assert self._writer is not None
-        return await self._writer.write(decide)
+        try:
+            return await self.writer.write(decide)
+        except ClaimFailed as error:
+            raise Refusal(refusals.STORE, f"The schemas cannot be read: {error}") from error
+        except NotLeader:
+            raise Refusal(refusals.NO_LEADER, "The leader is just changing: try again") from None
+        except TimeoutError:
+            raise Refusal(refusals.TIMEOUT, "The write was not read back in time") from None
+        except KafkaError as error:
+            if error.code in TOO_LARGE:
+                raise Refusal(refusals.TOO_LARGE, f"The schema is too large: {error}") from error
+            raise Refusal(refusals.STORE, f"The cluster refused the write: {error}") from error
 
     async def forward(
         self, leader: str, request: HttpRequest, authorization: str | None
@@ -155,17 +183,23 @@ class SchemaRegistryServer:
             message = f"The leader {leader} must be served by {scheme}, as this instance is"
             raise Refusal(refusals.FORWARDING, message)
         try:
-            found = await self._peers.now().exchange(address, authorization, request)
-        except (TimeoutError, HttpBroken) as error:
+            found = await self._peers.now().request(
+                request.method,
+                f"{address}{request.target}",
+                request.body,
+                request.headers(authorization),
+                is_repeatable=True,
+            )
+        except NoAnswer as error:
             message = f"The leader {leader} does not answer: {error}"
             raise Refusal(refusals.FORWARDING, message) from error
         if found.status < 300:
-            await self._log.read_to_end()
+            await self.fold.catch_up()
         return found.status, found.body
 
     async def cluster_id(self) -> str:
         try:
-            return (await self._log.admin.describe_cluster()).cluster_id or ""
+            return (await self.fold.admin.describe_cluster()).cluster_id or ""
         except KafkaError as error:
             raise Refusal(refusals.STORE, str(error)) from error
 
@@ -176,15 +210,15 @@ class _Peers:
     def __init__(self, runtime: Runtime, context: Callable[[], ssl.SSLContext] | None) -> None:
         self._runtime = runtime
         self._context = context
-        self._made: list[Connections] = []
+        self._made: list[HttpClient] = []
         self._tls: ssl.SSLContext | None = None
 
-    def now(self) -> Connections:
+    def now(self) -> HttpClient:
         """Return the connections for a request."""
         tls = None if self._context is None else self._context()
         if not self._made or tls is not self._tls:
             self._tls = tls
-            self._made.append(Connections(self._runtime, tls, CONNECT_S, FORWARD_S))
+            self._made.append(HttpClient(self._runtime, _WAITS, tls, idle_max=_IDLE_MAX))
         return self._made[-1]
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, UsageError
-from moldau.client.serdes.registry.schemas import AVRO, JSON, PROTOBUF, Reference, Schema
+from moldau.values.schema import AVRO, JSON, PROTOBUF, Reference, Schema
 
 if TYPE_CHECKING:
     from moldau.runtime.files import Files
@@ -60,7 +60,7 @@ def _of_class(source: str, module: str, name: str, schema_type: str | None) -> S
 
         return Schema(json.dumps(schema_of_type(found)), JSON)
     if schema_type == "avro":
-        from moldau.client.serdes.avro_models import avro_of_type
+        from moldau.values.avro.models import avro_of_type
 
         return Schema(json.dumps(avro_of_type(found)), AVRO)
     raise UsageError("a Python class becomes --type json or --type avro")

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from hashlib import md5
 from typing import Any, Final, TypeAlias
 
-from moldau.client.serdes.registry.schemas import OddAnswer, Schema, schema_of, want
+from moldau.client.serdes.registry.schemas import OddAnswer, schema_of, want
 from moldau.registry import records
 from moldau.registry.subjects import DEFAULT, context_of, qualified
+from moldau.values.schema import Schema
 
 Place: TypeAlias = tuple[str, int]
 """A subject and a version."""

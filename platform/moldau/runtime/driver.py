@@ -106,9 +106,11 @@ class Driver(Generic[R]):
             await self._wait(ready.wake)
 
     async def _wait(self, wake: float | None) -> None:
-        delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
+        if wake is None:
+            await self._has_happened.wait()
+            return
         with suppress(TimeoutError):
-            async with timeout(delay):
+            async with timeout(max(0.0, wake - self._clock.monotonic())):
                 await self._has_happened.wait()
 
     async def end(self, timeout_s: float) -> None:

@@ -32,7 +32,7 @@ import errno
 import os
 import posixpath
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, TypeAlias
@@ -288,6 +288,16 @@ class Files(ABC):
     @abstractmethod
     def lock(self, path: str) -> FileLock:
         """Lock the file, created if missing. Raise BlockingIOError if another process has it."""
+
+    def lock_directory(self, path: str, name: str, in_use: Callable[[], Exception]) -> FileLock:
+        """Make a directory if it is missing, and lock it for this process by its file `name`.
+
+        Raise what `in_use` returns if another process has it."""
+        self.make_dirs(path)
+        try:
+            return self.lock(f"{path}/{name}")
+        except BlockingIOError:
+            raise in_use() from None
 
     @abstractmethod
     def temporary_dir(self, prefix: str = "moldau-") -> str:

@@ -1,7 +1,9 @@
 """An ASGI application served by uvicorn, on the event loop of the process that it belongs to.
 
-Connect's REST API, the metrics of a broker and the console are such applications. uvicorn comes
-with the distributions that have one.
+Every HTTP server of the house is one: Connect's REST API, the registry, the console, the queries of
+Streams, the metrics of a broker, the status of a pipeline. Each is behind the door
+(`moldau.runtime.http_door`), which its start asks for. uvicorn comes with the distributions that
+have a server.
 
 Invariants: a server has at most CONNECTIONS_MAX connections, those that are closing and still send
 a response among them; under TLS they count from the end of the handshake on. The files of a
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from email.utils import formatdate
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +25,17 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from moldau.errors import MoldauError
+from moldau.runtime.children import process_environment
+from moldau.runtime.http_door import (
+    ALLOWED_HOSTS_VARIABLE,
+    WILDCARDS,
+    DoorRules,
+    OnRefusal,
+    behind_door,
+    host_name,
+    listed_names,
+)
+from moldau.runtime.places import host_name as machine_name
 from moldau.runtime.tls import following
 
 if TYPE_CHECKING:
@@ -86,14 +100,20 @@ class HttpServer:
         return host, int(name[1])
 
     async def start(
-        self, application: Any, context: Callable[[], ssl.SSLContext] | None = None
+        self,
+        application: Any,
+        rules: DoorRules,
+        context: Callable[[], ssl.SSLContext] | None = None,
+        on_refusal: OnRefusal | None = None,
     ) -> None:
-        """Start to serve an ASGI application; with TLS if `context` returns a context for each
-        handshake. On return requests are answered."""
+        """Start to serve an ASGI application behind the door; with TLS if `context` returns a
+        context for each handshake. `rules` need no names of this address, machine and process: they
+        are added. `on_refusal` gets what is not let in. On return requests are answered."""
         assert self._address is not None, "bind first"
         host, port = self._address
+        guarded = behind_door(application, self._with_own_names(rules), on_refusal)
         config = uvicorn.Config(
-            _ended_quietly(application, self._is_closing), host, port,
+            _ended_quietly(guarded, self._is_closing), host, port,
             log_config=None, access_log=False, lifespan="off", ws="none",
             timeout_graceful_shutdown=GRACE_S, date_header=False,
         )  # fmt: skip
@@ -119,6 +139,19 @@ class HttpServer:
 
     def _is_closing(self) -> bool:
         return self._server is not None and self._server.should_exit
+
+    def _with_own_names(self, rules: DoorRules) -> DoorRules:
+        assert self._address is not None, "bind first"
+        host, machine = self._address[0], machine_name().lower()
+        bound = host if self._socket is None else self._socket.getsockname()[0]
+        names = {host_name(each) for each in (host, bound, machine, *rules.names)}
+        variable = process_environment().get(ALLOWED_HOSTS_VARIABLE, "")
+        return replace(
+            rules,
+            names=names | {machine.partition(".")[0]},
+            allowed=frozenset((*rules.allowed, *listed_names(variable))),
+            is_wildcard=host in WILDCARDS,
+        )
 
 
 def _ended_quietly(application: Any, is_closing: Callable[[], bool]) -> Any:

@@ -31,7 +31,7 @@ from queue import Empty
 from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import finalize, ref
 
-from moldau.errors import MoldauError
+from moldau.errors import MoldauError, without_frames
 from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.log_thread import LogsHere, LogThread
 from moldau.runtime.threads import REAL, Queue, ThreadLock, here
@@ -409,7 +409,7 @@ class _ToldLater:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        self._error = error
+        self._error = without_frames(error)
         return True
 
     def tell(self) -> None:

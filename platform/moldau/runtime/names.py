@@ -19,11 +19,13 @@ from errno import EINPROGRESS, EINTR
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from moldau.errors import without_frames
+
 _NETWORK_BITS: Final = 64
 _UNDER_WAY: Final = (EINPROGRESS, EINTR)
 
 
-class Found(NamedTuple):
+class ResolvedAddress(NamedTuple):
     """One address behind a name, as the resolver returns it."""
 
     family: int
@@ -75,7 +77,7 @@ def plain_address(host: str) -> str | None:
     return None
 
 
-async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[Found]:
+async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[ResolvedAddress]:
     """Return the addresses behind a name. Raise socket.gaierror. At the end of a program the
     executors are already gone: then the loop itself waits for the resolver."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=flags)
@@ -85,7 +87,7 @@ async def look_up(host: str | None, port: int, *, flags: int = 0) -> list[Found]
         found = ask()
     else:
         found = await asked
-    return [Found(*each) for each in found]
+    return [ResolvedAddress(*each) for each in found]
 
 
 async def connected(host: str, port: int) -> socket.socket:
@@ -95,9 +97,9 @@ async def connected(host: str, port: int) -> socket.socket:
         try:
             return await _connected_to(found)
         except OSError as error:
-            failures.append(error)
+            failures.append(without_frames(error))
     if len({each.errno for each in failures}) == 1:
-        raise failures[0]
+        raise without_frames(failures[0])
     raise OSError(f"Multiple exceptions: {', '.join(map(str, failures))}")
 
 
@@ -111,7 +113,7 @@ async def bound(host: str | None, port: int) -> list[socket.socket]:
             try:
                 each = found.socket()
             except OSError as failure:  # a family that this machine does not have
-                error = failure
+                error = without_frames(failure)
                 continue
             unless_all_are_bound.callback(each.close)
             _bind(each, found)
@@ -122,7 +124,7 @@ async def bound(host: str | None, port: int) -> list[socket.socket]:
         return binding
 
 
-def _bind(binding: socket.socket, found: Found) -> None:
+def _bind(binding: socket.socket, found: ResolvedAddress) -> None:
     binding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if found.family == socket.AF_INET6:
         binding.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -134,7 +136,7 @@ def _bind(binding: socket.socket, found: Found) -> None:
         raise OSError(error.errno, said) from None
 
 
-async def _connected_to(found: Found) -> socket.socket:
+async def _connected_to(found: ResolvedAddress) -> socket.socket:
     connecting = found.socket()
     with ExitStack() as unless_connected:
         unless_connected.callback(connecting.close)

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -39,10 +39,12 @@ class NodeProcess:
         *,
         directory: str | None = None,
         is_leashed: bool = False,
+        shares_output: bool = False,
     ) -> None:
         """Start the process in `directory`. Its standard error is appended to `error_path`; None
-        shares that of this process. A leashed process ends when this process does, however it ends
-        (see `moldau.runtime.signals`)."""
+        shares that of this process. Its standard output is read by `line`, unless it
+        `shares_output` with this process. A leashed process ends when this process does, however
+        it ends (see `moldau.runtime.signals`)."""
         self._pending = b""
         leash = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
         with ExitStack() as opened:
@@ -52,7 +54,7 @@ class NodeProcess:
             self._process = subprocess.Popen(  # noqa: S603 (our own command)
                 [sys.executable, "-c", MAIN, *words],
                 stdin=subprocess.PIPE if is_leashed else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=None if shares_output else subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, **(environment or {}), **leash},
                 cwd=directory,
@@ -112,6 +114,23 @@ class NodeProcess:
             if pipe is not None:
                 pipe.close()
         return code
+
+
+def stop_all(processes: Iterable[NodeProcess], timeout_s: float) -> int:
+    """Stop processes in order, side by side. Kill each that has not ended in time, and return how
+    many these were."""
+    all_of_them = list(processes)
+    for process in all_of_them:
+        if process.exit_code is None:
+            process.resume()
+            process.terminate()
+    killed = 0
+    for process in all_of_them:
+        if process.wait(timeout_s) is None:
+            process.kill()
+            process.wait(timeout_s)
+            killed += 1
+    return killed
 
 
 def outputs_of(

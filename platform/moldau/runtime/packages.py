@@ -71,11 +71,11 @@ class Package:
         """The name of the metadata's folder: it begins with the name of the package."""
         return os.path.basename(self.folder)
 
-    def requirements(self) -> list[str]:
-        """Return the values of `Requires-Dist`, as they stand in the metadata."""
+    def extras(self) -> list[str]:
+        """Return the names of the extras that the metadata declare."""
         text = self._read("METADATA") or self._read("PKG-INFO") or ""
         head, _, _ = text.partition("\n\n")
-        field = "Requires-Dist:"
+        field = "Provides-Extra:"
         return [
             line.removeprefix(field).strip() for line in head.splitlines() if line.startswith(field)
         ]

@@ -15,6 +15,11 @@ def absolute_path(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
+def resolved_path(path: str) -> str:
+    """Return `path` as seen from this process's directory, with its links and `..` resolved."""
+    return os.path.realpath(path)
+
+
 def host_name() -> str:
     """Return the host name of this machine."""
     return socket.gethostname()

@@ -62,6 +62,11 @@ def memory_limit() -> int | None:
     return min(limits, default=None)
 
 
+def resident_bytes() -> int | None:
+    """Return the bytes of memory that the process has taken from the system."""
+    return _memory()[1]
+
+
 def _memory() -> tuple[int | None, int | None]:
     text = _read("/proc/self/statm").split()
     if len(text) < 2:

@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from moldau.errors import without_frames
 from moldau.runtime.handshakes import TOO_MANY, source_of
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             except ssl.SSLWantReadError:
                 is_more = False
             except (ssl.SSLError, OSError) as error:
-                is_more, failure = False, error
+                is_more, failure = False, without_frames(error)
             if filled:
                 protocol.buffer_updated(filled)
         if self._outgoing.pending:

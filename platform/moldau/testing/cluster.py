@@ -23,9 +23,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
-from moldau.runtime.node_processes import NodeProcess, free_ports, monotonic_s, pause_s
+from moldau.runtime.holders import lock_holder
+from moldau.runtime.node_processes import NodeProcess, free_ports, monotonic_s, pause_s, stop_all
 from moldau.runtime.places import absolute_path
 from moldau.runtime.real import RealRuntime
+from moldau.runtime.real_files import RealFiles
 from moldau.testing.cluster_directory import (
     CONTROLLERS_FROM,
     FOLDER,
@@ -50,6 +52,8 @@ EXIT_SECONDS: Final = 5.0
 """A process closes its output a moment before its exit code is known."""
 _LOOK_SECONDS: Final = 0.1
 _UP: Final = " is up"
+_LOCK: Final = ".lock"
+"""The file of a node's directory that its process locks."""
 
 
 class Layout(NamedTuple):
@@ -226,14 +230,7 @@ class Cluster:
 
     def close(self) -> None:
         """Stop all nodes cleanly, and remove temporary files."""
-        running = [each for each in self._children.values() if each.exit_code is None]
-        for child in running:
-            child.resume()
-            child.terminate()
-        for child in self._children.values():
-            if child.wait(STOP_SECONDS) is None:
-                child.kill()
-                child.wait(STOP_SECONDS)
+        stop_all(self._children.values(), STOP_SECONDS)
         self._children.clear()
         if self._is_temporary and self.directory:
             self._runtime.files.remove_tree(self.directory)
@@ -458,3 +455,20 @@ def _partition(admin: Admin, topic: str, index: int) -> Partition:
         if each.index == index:
             return each
     raise ClusterFailed(f"{topic} has no partition {index}")
+
+
+def occupants_of(cluster: Cluster) -> dict[int, str]:
+    """Return the nodes whose directory another process uses, each with the name of that process;
+    empty if it is not found."""
+    files = RealFiles()
+    found = {}
+    for node_id in cluster.node_ids:
+        lock = f"{cluster.data_of(node_id)}/{_LOCK}"
+        if not files.exists(lock):
+            continue
+        try:
+            files.lock(lock).release()
+        except BlockingIOError:
+            holder = lock_holder(lock)
+            found[node_id] = "" if holder is None else str(holder)
+    return found

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.config.properties import format_properties
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.certificates import Issued, check_library, issue, make_authority
-from moldau.link.jaas import LoginModule, write_jaas
+from moldau.link.certificates import IssuedCertificate, check_library, issue, make_authority
+from moldau.link.login.jaas import LoginModule, write_jaas
 from moldau.runtime.places import make_private_directory, write_private_text
 
 if TYPE_CHECKING:
@@ -54,15 +54,16 @@ class ClusterSecurity(NamedTuple):
         not this machine's local one. Raise ConfigError without the library for certificates."""
         check_library()
         make_private_directory(self.folder)
-        authority = self._authority()
         hosts = tuple(dict.fromkeys((host or "localhost", "localhost", "127.0.0.1", "::1")))
         if not self.runtime.files.exists(self._token_key_path):
             key = b32encode(self.runtime.random.randbytes(_KEY_BYTES)).decode().lower()
             write_private_text(self._token_key_path, f"{_KEY}={key}\n")
         now_ms = self.runtime.clock.wall_ms()
-        for each in node_ids:
-            path = self._certificate_path(each)
-            if not self.runtime.files.exists(path):
+        paths = {each: self._certificate_path(each) for each in node_ids}
+        missing = {each: at for each, at in paths.items() if not self.runtime.files.exists(at)}
+        if missing:  # otherwise the authority's key may be elsewhere
+            authority = self._authority()
+            for each, path in missing.items():
                 issued = issue(authority, f"node-{each}", hosts, now_ms)
                 write_private_text(path, issued.key + issued.certificate)
         if self.runtime.files.exists(self.client_path):
@@ -87,13 +88,18 @@ class ClusterSecurity(NamedTuple):
         comments = (f"The settings of {self.admin}: keep them private.",)
         write_private_text(self.client_path, format_properties(of_java, comments))
 
-    def _authority(self) -> Issued:
+    def _authority(self) -> IssuedCertificate:
         files, folder = self.runtime.files, self.folder
-        key, certificate = f"{folder}/authority.key", f"{folder}/ca.pem"
+        apart, certificate = f"{folder}/authority", f"{folder}/ca.pem"
+        key = f"{apart}/authority.key"
         if files.exists(certificate):
-            return Issued(files.read_text(key), files.read_text(certificate))
+            if not files.exists(key):
+                key = f"{folder}/authority.key"  # of an earlier version
+            return IssuedCertificate(files.read_text(key), files.read_text(certificate))
         made = make_authority("moldau authority", self.runtime.clock.wall_ms())
+        make_private_directory(apart)
         write_private_text(key, made.key)
+        write_private_text(f"{apart}/ca.pem", made.certificate)
         write_private_text(certificate, made.certificate)
         return made
 
@@ -145,7 +151,7 @@ class ClusterSecurity(NamedTuple):
         listeners between brokers."""
         from moldau.client import Admin
         from moldau.client.admin.security import SecurityAdmin
-        from moldau.link.jaas import parse_jaas
+        from moldau.link.login.jaas import parse_jaas
         from moldau.protocol.scram import SCRAM_MECHANISMS
         from moldau.runtime.threaded import ThreadedRuntime
 

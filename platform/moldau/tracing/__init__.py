@@ -3,7 +3,7 @@
     tracer = Tracer(runtime.clock, Sampler(runtime.random, 0.01))
     span = tracer.begin("process orders", Kind.CONSUMER, read_context(headers), attributes)
     headers = with_context(headers, span.context)
-    tracer.end(span)                  # waits in a bounded queue for `moldau.link.otlp_traces`
+    tracer.end(span)                  # waits in a bounded queue for `moldau.link.telemetry.traces`
 
 It needs no library of OpenTelemetry's. Names and attributes follow its conventions for messaging.
 """

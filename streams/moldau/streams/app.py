@@ -17,15 +17,16 @@ from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
 from moldau.streams.plan.graph import Graph
+from moldau.streams.plan.operations import Step
+from moldau.streams.plan.partitioners import Partitioner, partitioning_of
 from moldau.streams.plan.patterns import pattern_topic
 from moldau.streams.plan.plan import GlobalTable, LakeFormat, Plan
 from moldau.streams.plan.policies import Policy, policy
-from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.query.asking import AsyncQuery, Query
 from moldau.streams.query.gate import Running
 from moldau.streams.serdes.codec import Codec
-from moldau.streams.serdes.types import Undeclared, codec_for, type_name
+from moldau.streams.serdes.types import UndeclaredType, codec_for, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ Topics = str | Sequence[str] | re.Pattern[str]
 
 class SourceOptions(TypedDict, total=False):
     """Options of a source: `timestamp(value, record_time)` chooses the time of a record, `on_error`
-    is the policy for records that cannot be read."""
+    is the policy for records that cannot be read, `partitioner` is that of the topic's writer."""
 
     timestamp: op.Timestamp | None
+    partitioner: Partitioner | None
     on_error: Policy | str | None
 
 
@@ -101,6 +103,7 @@ class Streams:
         *,
         key: type[K],
         timestamp: op.Timestamp | None = ...,
+        partitioner: Partitioner | None = ...,
         on_error: Policy | str | None = ...,
     ) -> Stream[K, V]: ...
     @overload
@@ -110,6 +113,7 @@ class Streams:
         value: type[V],
         *,
         timestamp: op.Timestamp | None = ...,
+        partitioner: Partitioner | None = ...,
         on_error: Policy | str | None = ...,
     ) -> Stream[Any, V]: ...
     @overload
@@ -120,6 +124,7 @@ class Streams:
         *,
         key: Any = ...,
         timestamp: op.Timestamp | None = ...,
+        partitioner: Partitioner | None = ...,
         on_error: Policy | str | None = ...,
     ) -> Stream[Any, Any]: ...
     def stream(
@@ -127,21 +132,25 @@ class Streams:
         topics: Topics,
         value: Any = None,
         *,
-        key: Any = Undeclared,
+        key: Any = UndeclaredType,
         timestamp: op.Timestamp | None = None,
+        partitioner: Partitioner | None = None,
         on_error: Policy | str | None = None,
     ) -> Stream[Any, Any]:
         """Read topics as a stream: one, several, or all that match `re.compile(...)`.
 
         `value` and `key` are types or codecs; JSON where none is given. A record may get another
-        time, in milliseconds, from `timestamp(value, record_time)`. The same topics again are the
-        same stream; with other types they are an error.
+        time, in milliseconds, from `timestamp(value, record_time)`. `partitioner` says how the
+        topic was written, "murmur2" if not given: "crc32" as librdkafka does by default, or
+        function(key as bytes, partitions). The same topics again are the same stream; with other
+        types they are an error.
         """
         names = self._topics(topics)
         kind = Any if value is None else value
-        if (known := self._known(names, (key, kind), timestamp, on_error)) is not None:
+        partitioning = partitioning_of(partitioner, f"app={self.name} stream {names[0]}")
+        source = op.Source(names, codec_for(key), codec_for(kind), timestamp, partitioning)
+        if (known := self._known(source, (key, kind), on_error)) is not None:
             return Stream(self._graph, known)
-        source = op.Source(names, codec_for(key), codec_for(kind), timestamp)
         return Stream(self._graph, self._source(names, source, (key, kind), on_error))
 
     def table(
@@ -149,7 +158,7 @@ class Streams:
         topic: str,
         value: Any = None,
         *,
-        key: Any = Undeclared,
+        key: Any = UndeclaredType,
         name: str | None = None,
         versioned: Duration | None = None,
         **options: Unpack[SourceOptions],
@@ -171,7 +180,10 @@ class Streams:
             retention_ms=None if versioned is None else milliseconds(versioned, "table versioned"),
             source_topic=topic,
         )
-        source = op.TableSource((topic,), keys, values, store, options.get("timestamp"))
+        check_options("table", options, SourceOptions)
+        partitioning = partitioning_of(options.get("partitioner"), f"app={self.name} table {topic}")
+        timestamp = options.get("timestamp")
+        source = op.TableSource((topic,), keys, values, store, timestamp, partitioning)
         step = self._source((topic,), source, (key, kind), options.get("on_error"))
         return Table(self._graph, step)
 
@@ -180,7 +192,7 @@ class Streams:
         topic: str,
         value: Any = None,
         *,
-        key: Any = Undeclared,
+        key: Any = UndeclaredType,
         name: str | None = None,
         on_error: Policy | str | None = None,
     ) -> GlobalRows:
@@ -310,13 +322,10 @@ class Streams:
         return names
 
     def _known(
-        self,
-        topics: tuple[str, ...],
-        types: tuple[Any, Any],
-        timestamp: op.Timestamp | None,
-        on_error: Policy | str | None,
+        self, wanted: op.Source, types: tuple[Any, Any], on_error: Policy | str | None
     ) -> Step | None:
         """Return the source of these topics if there is one. Raise TopologyError if it differs."""
+        topics = wanted.topics
         for step in self._graph.steps.values():
             operation = step.operation
             if not isinstance(operation, op.Source) or operation.topics != topics:
@@ -332,10 +341,11 @@ class Streams:
                     "one type and map its values"
                 )
             chosen = None if on_error is None else policy(on_error)
-            if operation.timestamp is not timestamp or step.on_error != chosen:
+            ways = (operation.timestamp, operation.partitioning)
+            if ways != (wanted.timestamp, wanted.partitioning) or step.on_error != chosen:
                 raise TopologyError(
-                    f"{names} is read twice with another timestamp=... or on_error=...; read it "
-                    "once and use that stream twice"
+                    f"{names} is read twice with another timestamp=..., partitioner=... or "
+                    "on_error=...; read it once and use that stream twice"
                 )
             return step
         return None

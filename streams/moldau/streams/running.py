@@ -2,36 +2,41 @@
 
 `run_plan` runs on the caller's event loop. `run_process` runs a loop of its own, for a whole
 process or for a thread without a loop. On the main thread it stops on SIGTERM and Ctrl-C.
+
+An app with patterns as inputs restarts when the topics that match change. The worker commits and
+leaves its group first, so a change costs what a rebalance costs. A deleted topic of a pattern ends
+the worker, not the app: the next worker reads what matches then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.config import Problem
 from moldau.config.problems import BadSettings
-from moldau.link.http_protection import HttpProtection, load_peer_context, load_protection
-from moldau.link.otlp_metrics import metrics_push, metrics_target
-from moldau.link.otlp_traces import TracePush, TraceSettings, trace_settings
+from moldau.link.http.protection import HttpProtection, load_peer_context, load_protection
+from moldau.link.telemetry.metrics import metrics_push, metrics_target
+from moldau.link.telemetry.traces import TracePush, TraceSettings, trace_settings
 from moldau.runtime import Runtime
 from moldau.runtime.children import process_environment
 from moldau.streams.engine.contract import RunsPartition
-from moldau.streams.engine.global_table import LooksUp
+from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.task import Task, TaskSettings
-from moldau.streams.plan.patterns import patterns_of
+from moldau.streams.plan.patterns import matches, patterns_of, resolved
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.problems import InputDeleted, MissingTopics
 from moldau.streams.query.api import Api
 from moldau.streams.query.gate import Running
 from moldau.streams.query.server import QueryServer
 from moldau.streams.query.watch import ENDED, WatchPages
 from moldau.streams.state.backing import Backing
-from moldau.streams.watching import run_as_topics_come
 from moldau.streams.worker import settings as rows
-from moldau.streams.worker.addresses import advertised, listen_place, metrics_place
+from moldau.streams.worker.addresses import advertised, listen_place, metrics_place, names_of
 from moldau.streams.worker.door import topic_names
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings, app_settings
@@ -41,7 +46,11 @@ from moldau.streams.worker.worker import Worker
 if TYPE_CHECKING:
     import ssl
 
-    from moldau.link.otlp import OtlpTarget
+    from moldau.link.telemetry.otlp import OtlpTarget
+
+TopicNames = Callable[[], Awaitable[set[str]]]
+RunPlan = Callable[[Plan], Coroutine[Any, Any, None]]
+_LOOK_AGAIN_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ async def run_plan(
         if (listen := listen_place(settings, place.index)) is not None:
             server = QueryServer(runtime, protection, peers)
             left.push_async_callback(server.aclose)
-            bound = listen._replace(port=await server.listen(*listen))
+            bound = listen._replace(port=await server.listen(*listen, names_of(settings)))
             settings = replace(settings, server=advertised(settings, bound, place.index))
             place.reports.listening(
                 f"{protection.scheme}://{settings.server}",
@@ -83,7 +92,7 @@ async def run_plan(
         if (listen := metrics_place(settings, place.index)) is not None:
             metrics = QueryServer(runtime, protection, option="--metrics")
             left.push_async_callback(metrics.aclose)
-            bound = listen._replace(port=await metrics.listen(*listen))
+            bound = listen._replace(port=await metrics.listen(*listen, names_of(settings)))
             metrics.serve(pages)
             place.reports.measured(
                 f"{protection.scheme}://{bound}", is_open=bound.is_open and protection.is_open
@@ -220,14 +229,64 @@ def make_task(
     partition: int,
     backings: Mapping[str, Backing],
     texts: Sequence[str],
-    global_tables: Mapping[str, LooksUp],
+    global_tables: Mapping[str, LookupTable],
 ) -> RunsPartition:
     """Make a task of the engine. With `settings` bound it is a `MakeTask`."""
     return Task(
-        program,
-        partition,
-        backings,
-        settings=settings,
-        metadata=texts,
-        global_tables=global_tables,
+        program, partition, backings, settings=settings, metadata=texts, global_tables=global_tables
     )
+
+
+async def run_as_topics_come(
+    plan: Plan, names: TopicNames, run: RunPlan, refresh_s: float, reports: Reports
+) -> None:
+    """Run until cancelled; then stop the worker in order. `run` runs a plan without patterns."""
+    current: dict[str, tuple[str, ...]] = {}
+    worker: asyncio.Future[None] | None = None
+    with suppress(asyncio.CancelledError):
+        try:
+            while True:
+                found = matches(plan, await names())
+                missing = [each for each, topics in found.items() if not topics]
+                if missing:
+                    reports.waiting_for(missing)
+                elif found != current:
+                    await _stop(worker, current, reports)
+                    reports.matched(found)
+                    current = found
+                    worker = asyncio.ensure_future(run(resolved(plan, found)))
+                if worker is None:
+                    await asyncio.sleep(refresh_s)
+                    continue
+                await asyncio.wait([worker], timeout=refresh_s)
+                if worker.done():
+                    if not await _has_lost_match(worker, current, reports):
+                        return
+                    worker, current = None, {}
+                    await asyncio.sleep(min(refresh_s, _LOOK_AGAIN_S))
+        finally:
+            await _stop(worker, current, reports)
+
+
+async def _stop(
+    worker: asyncio.Future[None] | None, found: Mapping[str, Sequence[str]], reports: Reports
+) -> None:
+    """Cancel the worker, which commits and returns. Raise its error if it has failed."""
+    if worker is not None:
+        worker.cancel()
+        await _has_lost_match(worker, found, reports)
+
+
+async def _has_lost_match(
+    worker: asyncio.Future[None], found: Mapping[str, Sequence[str]], reports: Reports
+) -> bool:
+    """Wait for the end of the worker. Return whether topics of patterns are gone; raise any other
+    error."""
+    try:
+        await worker
+    except (InputDeleted, MissingTopics) as error:
+        if not {name for topics in found.values() for name in topics}.issuperset(error.topics):
+            raise
+        reports.unmatched(error.topics)
+        return True
+    return False

@@ -100,9 +100,7 @@ def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
 def hopping(size: Duration, *, advance: Duration, grace: Duration = 0) -> TimeWindows:
     """Return windows of `size` that start every `advance`: a record is in several."""
     windows = TimeWindows(
-        _positive(size, "window size"),
-        _positive(advance, "window advance"),
-        _grace(grace),
+        _positive(size, "window size"), _positive(advance, "window advance"), _grace(grace)
     )
     if windows.advance_ms > windows.size_ms:
         raise TopologyError(

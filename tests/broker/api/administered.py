@@ -12,6 +12,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+from moldau.broker.api.assembly import assemble
 from moldau.broker.api.node import Node, OnAnswer
 from moldau.broker.api.service import BrokerService
 from moldau.broker.controller.levels import SUPPORTED
@@ -89,6 +90,7 @@ class Asked:
     """A request that came; satisfies `ApiRequest`."""
 
     def __init__(self, request: Request, version: int, listener: str) -> None:
+        self.holds_order = False
         key = type(request).spec.key
         assert key is not None
         self.arrival = SimpleNamespace(key=key, version=version, client_id="test")
@@ -114,6 +116,13 @@ class Asked:
 
     def keep(self) -> None:
         raise AssertionError("nothing here holds views")
+
+    def hold_order(self) -> None:
+        """Note it; nothing follows on this connection."""
+        self.holds_order = not self.answers
+
+    def release_order(self) -> None:
+        self.holds_order = False
 
     def answer(self, response: Response) -> None:
         version = self.arrival.version
@@ -185,9 +194,9 @@ class Administered:
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=log,
             metrics=Registry(),
-            make_coordinators=make_coordinators,
             loggers=loggers,
         )
+        assemble(self.node, make_coordinators)
 
     def send(self, request: Request, version: int | None = None, via: str = "PLAINTEXT") -> Asked:
         """The request, served; perhaps not answered yet."""

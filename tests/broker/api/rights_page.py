@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from moldau.broker.api.handlers import APIS
+from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import BROKER, CONTROLLER, Api
 from moldau.broker.decision.authorizer import Right
 from moldau.protocol.acl_operations import AclResource
@@ -22,10 +23,12 @@ NOTES: Final = {
     10: "DESCRIBE on what is looked for; the coordinator of a share partition takes CLUSTER_ACTION",
     16: "groups without DESCRIBE are left out; DESCRIBE on the cluster shows all",
     19: "on each topic, or on the cluster for all; DESCRIBE_CONFIGS on it shows its settings",
-    20: "a topic without DESCRIBE is told as not allowed, whether it exists or not",
+    20: "on each topic, or on the cluster for all; a topic without DESCRIBE is told as not "
+    "allowed, whether it exists or not",
     22: "without a transactional id: IDEMPOTENT_WRITE on the cluster, or WRITE on some topic",
     23: "CLUSTER_ACTION instead of DESCRIBE for a follower",
     24: "CLUSTER_ACTION for the check of a broker in place of a client",
+    27: "one of the two: brokers have the first, `kafka-transactions --abort` takes the second",
     32: "by the kind of resource: topic, group, else the cluster",
     33: "by the kind of resource: topic, group, else the cluster",
     38: "CREATE_TOKENS only for a token of another user",
@@ -33,7 +36,8 @@ NOTES: Final = {
     40: "only the owner and the renewers of the token",
     41: "none for tokens of one's own",
     44: "by the kind of resource: topic, group, else the cluster",
-    60: "everyone; DESCRIBE on the cluster shows the allowed operations",
+    60: "everyone at brokers, ALTER on the cluster at controllers; DESCRIBE on the cluster shows "
+    "the allowed operations",
     66: "transactions without DESCRIBE are left out",
 }
 """What the table does not say, by API."""
@@ -65,8 +69,9 @@ def _by_api() -> list[str]:
     for key, api in sorted(APIS.items()):
         if api.off is not None:
             continue
-        also = ", ".join(map(_told, api.also))
-        right = "-" if api.right is None else _told(api.right)
+        rights = RIGHTS[key]
+        also = ", ".join(map(_named, rights.also))
+        right = "-" if rights.right is None else _named(rights.right)
         cells = (API[key].name, key, _listeners(api), right, also, NOTES.get(key, ""))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
@@ -75,7 +80,7 @@ def _by_api() -> list[str]:
 def _by_right() -> list[str]:
     found: dict[Right, list[str]] = defaultdict(list)
     for key, api in sorted(APIS.items()):
-        for right in dict.fromkeys((api.right, *api.also)):
+        for right in dict.fromkeys((RIGHTS[key].right, *RIGHTS[key].also)):
             if right is not None and api.off is None:
                 found[right].append(API[key].name)
     lines = ["## What a right is for", "", "| resource | operation | APIs |", "|-|-|-|"]
@@ -91,7 +96,7 @@ def _listeners(api: Api) -> str:
     return "controllers" if api.listeners == CONTROLLER else "both"
 
 
-def _told(right: Right) -> str:
+def _named(right: Right) -> str:
     resource, operation = _names(right)
     return f"{operation} on {resource}"
 

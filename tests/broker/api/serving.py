@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from moldau.broker.api.assembly import assemble
 from moldau.broker.api.node import Node
 from moldau.broker.api.service import BrokerService
 from moldau.broker.controller.levels import SUPPORTED
@@ -32,7 +33,11 @@ from moldau.metrics import Registry
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import request_class, response_class
 from moldau.protocol.messages.fetch import FetchResponse
-from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
+from moldau.protocol.schemas.metadata_log import (
+    ClientQuotaRecord,
+    EntityData,
+    PartitionChangeRecord,
+)
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
@@ -117,9 +122,9 @@ class Serving:
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=log,
             metrics=Registry(),
-            make_coordinators=coordinators_of,
             broker_epoch=self.cluster.image.brokers.by_id[1].broker_epoch,
         )
+        assemble(self.node, coordinators_of)
         self.service = BrokerService(self.node)
 
     @property
@@ -152,6 +157,28 @@ class Serving:
             name, index, made.topic_id, known.leader_epoch, known.isr, known.replicas, None, is_new
         )
         self.replicas.lead(leadership, topic_config(self.node.topic_settings(name)))
+
+    def begin_epoch(self, name: str, isr: Sequence[int] = (1, 2)) -> None:
+        """Let this node lead a partition in another epoch, with these replicas in sync. A replica
+        of them that fetches is played by the test."""
+        made = self.node.image.topics.by_name(name)
+        assert made is not None
+        change = PartitionChangeRecord(
+            partition_id=0, topic_id=made.topic_id, leader=1, isr=[*isr], replicas=[*isr]
+        )
+        self.cluster.append([change])
+        self.lead(name)
+
+    def follow(self, name: str, leader: int = 2) -> None:
+        """Let another node lead a partition in another epoch, and this one follow."""
+        made = self.node.image.topics.by_name(name)
+        assert made is not None
+        known = made.partitions[0]
+        replicas = (self.node.node_id, leader)
+        leadership = Leadership(
+            name, 0, made.topic_id, known.leader_epoch + 1, replicas, replicas, leader=leader
+        )
+        self.replicas.follow(leadership, topic_config(self.node.topic_settings(name)))
 
     def partition(self, name: str, index: int = 0) -> Partition:
         return self.replicas.partition(name, index)

@@ -10,7 +10,7 @@ import pytest
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.rights.guard import Client, Guarded
-from moldau.broker.api.rights.table import GUARDS
+from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.controller.image import Image
 from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import RequestContext
@@ -73,7 +73,9 @@ def test_groups_and_topics_without_the_right_are_not_shown(
     client = Client(Reader(), RequestContext("", "", 0, "PLAINTEXT"), Image())
     wanted = ["seen", "hidden-topic", "secret"]
     message = getattr(kind, f"{name}Request")(group_ids=wanted, include_authorized_operations=True)
-    guarded = GUARDS[key](client, message, 1)
+    guard = RIGHTS[key].guard
+    assert guard is not None
+    guarded = guard(client, message, 1)
     assert isinstance(guarded, Guarded)
     asked: Any = guarded.message
     assert asked.group_ids == ["seen", "hidden-topic"]

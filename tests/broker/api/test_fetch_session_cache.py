@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.api.fetch_session import FetchSession, Key, Wanted, next_epoch, wanted_by
+from moldau.broker.api.fetch_session import FetchSession, Key, RequestedFetch, next_epoch, wanted_by
 from moldau.broker.api.fetch_session_cache import EVICTION_MS, FetchSessions
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchPartition, PartitionData
@@ -17,7 +17,7 @@ from tests.broker.api.requests import fetch, want
 LATER = EVICTION_MS + 1
 
 
-def partitions(count: int) -> dict[Key, Wanted]:
+def partitions(count: int) -> dict[Key, RequestedFetch]:
     return wanted_by(fetch(*(("t", want(index)) for index in range(count))), 12)
 
 

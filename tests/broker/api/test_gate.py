@@ -8,7 +8,8 @@ import pytest
 
 from moldau.broker.api.gate import allowed, is_allowed
 from moldau.broker.api.handlers import APIS
-from moldau.broker.api.row import BOTH, Api
+from moldau.broker.api.rights.table import RIGHTS
+from moldau.broker.api.row import BOTH
 from moldau.broker.api.service import BrokerService, served_versions
 from moldau.broker.decision.authorizer import ALLOW_ALL, Right
 from moldau.broker.decision.context import RequestContext, of_node
@@ -43,8 +44,13 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from tests.broker.api.administered import Administered, Asked
+from tests.broker.controller.cluster import topic
 
 FORWARDED = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81}
 """Those of our APIs that Kafka's brokers forward to the controller."""
@@ -86,8 +92,12 @@ def test_a_row_offers_an_api_where_kafka_does(key: int) -> None:
     assert not row.is_forwarded or row.listeners == BOTH
 
 
+def test_each_api_has_its_rights() -> None:
+    assert set(RIGHTS) == set(APIS)
+
+
 def test_only_what_must_be_open_takes_no_right() -> None:
-    assert {API[key].name for key, row in APIS.items() if row.right is None} == {
+    assert {API[key].name for key, row in RIGHTS.items() if row.right is None} == {
         "ApiVersions",
         "DescribeCluster",
         "ExpireDelegationToken",  # by the token's owner and renewers
@@ -122,7 +132,7 @@ def test_a_right_on_the_cluster_is_checked_before_the_handler(
     administered, authorizer = guarded()
     key = type(request_).spec.key
     assert key is not None
-    right = APIS[key].right
+    right = RIGHTS[key].right
     for version in served_versions()[key].all():
         response = administered.ask(request_, answer, version)
         if isinstance(response, AlterReplicaLogDirsResponse):
@@ -137,7 +147,7 @@ def test_a_right_on_the_cluster_is_checked_before_the_handler(
 
 
 def test_a_client_with_the_right_passes() -> None:
-    right = APIS[74].right
+    right = RIGHTS[74].right
     assert right is not None
     administered, authorizer = guarded((right, "kafka-cluster"))
     response = administered.ask(ListConfigResourcesRequest(), ListConfigResourcesResponse)
@@ -160,6 +170,16 @@ def test_handlers_filter_names_by_the_right_of_their_row() -> None:
     assert list(allowed(node, sent, AclResource.TOPIC, ["secret"])) == ["secret"]
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_an_id_of_a_topic_is_no_way_around_the_versions_without_ids(version: int) -> None:
+    administered, _ = guarded()
+    (made,) = administered.cluster.create(topic("orders", 1))
+    asked = MetadataRequestTopic(name=None, topic_id=made.topic_id)
+    answer = administered.ask(MetadataRequest(topics=[asked]), MetadataResponse, version)
+    assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]
+    assert MetadataResponse.decode(answer.encode(version), version) == answer
+
+
 def test_the_hot_path_has_no_gate_to_pass() -> None:
     service = BrokerService(Administered().node)
     for key in (0, 1):
@@ -168,9 +188,7 @@ def test_the_hot_path_has_no_gate_to_pass() -> None:
 
 def test_a_row_without_the_right_that_a_handler_asks_for_is_our_bug() -> None:
     with pytest.raises(AssertionError, match="GROUP"):
-        Api(None, AclResource.CLUSTER, AclOperation.ALTER, frozenset(("controller",))).right_on(
-            AclResource.GROUP
-        )
+        RIGHTS[34].on(AclResource.GROUP)
 
 
 def test_handlers_refuse_topics_and_groups_without_the_right() -> None:

@@ -130,6 +130,86 @@ async def test_no_consumer_hears_of_what_he_may_not_read(at: Serving) -> None:
     assert await find(at, -3, isolation_level=1) == NOTHING
 
 
+async def elected(at: Serving) -> None:
+    """A leader whose epoch has just begun: it has 4 records, and knows of 2 that they are
+    committed."""
+    at.create("t")
+    put(at, NOW, NOW + 5)
+    at.begin_epoch("t")
+    put(at, NOW + 9, NOW + 7)
+    at.begin_epoch("t")
+    partition = at.partition("t")
+    assert (partition.high_watermark, partition.log_end_offset) == (2, 4)
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_a_new_leader_reports_no_end_below_what_was_acknowledged_before(
+    isolation_level: int,
+) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        await elected(at)
+        for version in range(1, 12):
+            code = (
+                ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            unknown: Found = (code, -1, -1, -1)
+            epoch = 0 if version >= 4 else -1
+            cases: dict[int, Found] = {
+                -1: unknown,
+                -2: (0, -1, 0, epoch),
+                NOW: (0, NOW, 0, epoch),
+                NOW + 5: (0, NOW + 5, 1, epoch),
+                NOW + 6: unknown,  # an uncommitted record is that new
+                NOW + 10: unknown,
+            }
+            if version >= 7:
+                cases[-3] = unknown
+            if version >= 8:
+                cases[-4] = (0, -1, 0, epoch)
+            if version >= 9:
+                cases[-5] = NOTHING
+            for timestamp, found in cases.items():
+                how = {"isolation_level": isolation_level} if version >= 2 else {}
+                assert await find(at, timestamp, version, **how) == found, (version, timestamp)
+        at.partition("t").on_fetch(2, 4, 0, at.now_ms, -1)
+        assert await find(at, -1, isolation_level=isolation_level) == (0, -1, 4, 2)
+        assert await find(at, -3, isolation_level=isolation_level) == (0, NOW + 9, 2, 1)
+        assert await find(at, NOW + 10, isolation_level=isolation_level) == NOTHING
+
+    run()
+
+
+@serving()
+async def test_records_of_its_own_epoch_do_not_hide_the_end(at: Serving) -> None:
+    await elected(at)
+    at.partition("t").on_fetch(2, 4, 0, at.now_ms, -1)
+    put(at, NOW + 20)
+    assert await find(at, -1) == (0, -1, 4, 2)
+    assert await find(at, NOW + 20) == NOTHING
+
+
+@pytest.mark.parametrize("replica_id", [2, -2])
+def test_followers_and_debugging_clients_get_the_end_of_the_log(replica_id: int) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        await elected(at)
+        assert await find(at, -1, replica_id=replica_id) == (0, -1, 4, 2)
+        assert await find(at, NOW + 6, replica_id=replica_id) == (0, NOW + 9, 2, 1)
+
+    run()
+
+
+@serving()
+async def test_a_follower_answers_a_debugging_client(at: Serving) -> None:
+    await elected(at)
+    at.follow("t")
+    assert await find(at, -1, replica_id=-2) == (0, -1, 4, 3)
+    for replica_id in (-1, 2):
+        code, *_ = await find(at, -1, replica_id=replica_id)
+        assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 @serving()
 async def test_an_answer_has_the_epoch_of_the_record(at: Serving) -> None:
     topic_id = at.create("t")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.broker.api.nearby_replica import nearby_replica
+from moldau.broker.api.fetch_reader import nearby_replica
 
 RACKS = {1: "a", 2: "b", 3: "b", 4: None}
 BOTH = {2: (10, 100), 3: (10, 200)}

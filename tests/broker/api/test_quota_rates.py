@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.quota.rate import Rate
-from moldau.broker.api.quota.throttle import Client, Throttle
+from moldau.broker.api.quota.throttle import Client, Rate, Throttle
 from moldau.broker.controller.quota_limits import limit_of
 from moldau.broker.controller.quotas import CONNECTION_RATE, ClientQuotas
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData

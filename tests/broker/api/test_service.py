@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.error_response import error_response
 from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
+from moldau.broker.api.refused import error_response
 from moldau.broker.api.request import ApiRequest, Handler
 from moldau.broker.api.row import Api
 from moldau.broker.api.service import BrokerService, served_versions

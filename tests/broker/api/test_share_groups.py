@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.exposition import scrape
+from moldau.broker.exposition.page import Page
 from moldau.broker.share.persister import ShareKey
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.alter_share_group_offsets import (
@@ -20,6 +24,7 @@ from moldau.protocol.messages.delete_records import DeleteRecordsResponse
 from moldau.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
 )
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -199,8 +204,11 @@ async def test_a_member_reads_and_acknowledges(at: Serving) -> None:
     row = await fetch(at, topic_id, "a", 0)
     assert acquired(row) == [(0, 2, 1)]
     assert len(row.records) > 0
+    assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (-1, -1)
     answer = await acknowledge(at, topic_id, "a", 1, (0, 2, [ACCEPT]))
     assert answer.responses[0].partitions[0].error_code == 0
+    told = answer.responses[0].partitions[0].current_leader
+    assert (told.leader_id, told.leader_epoch) == (-1, -1), "0 is the id of a broker"
     assert await fetch(at, topic_id, "a", 2) is None
     await write(at, b"four")
     row = await fetch(at, topic_id, "a", 3)
@@ -422,6 +430,106 @@ async def test_lag_counts_what_is_not_done(at: Serving) -> None:
     assert await offsets_of(at) == [(0, 4)]
     await acknowledge(at, topic_id, "a", 1, (0, 0, [ACCEPT]), (2, 2, [REJECT]))
     assert await offsets_of(at) == [(1, 2)]
+
+
+def described(group: str, *partitions: int) -> DescribeShareGroupOffsetsRequest:
+    topic = DescribeShareGroupOffsetsRequestTopic(topic_name="orders", partitions=list(partitions))
+    asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=[topic])
+    return DescribeShareGroupOffsetsRequest(groups=[asked])
+
+
+@serving()
+async def test_offsets_of_a_group_without_a_name_are_refused(at: Serving) -> None:
+    await coordinated(at)
+    answer = await at.ask(described("", 0), DescribeShareGroupOffsetsResponse)
+    assert answer.groups[0].error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@serving()
+async def test_partitions_that_do_not_exist_have_no_offsets(at: Serving) -> None:
+    await coordinated(at)
+    wrong = (-1, -(2**31), 7, 2**31 - 1)
+    answer = await at.ask(described(GROUP, *wrong), DescribeShareGroupOffsetsResponse)
+    (topic,) = answer.groups[0].topics
+    rows = [(each.partition_index, each.start_offset, each.lag) for each in topic.partitions]
+    assert rows == [(each, -1, -1) for each in wrong]
+
+
+@serving()
+async def test_the_lag_of_any_start_offset_fits_its_field(at: Serving) -> None:
+    await coordinated(at)
+    await write(at, b"one")
+    for start, lag in ((-(2**63), 2**63 - 1), (2**63 - 1, 1 - (2**63 - 1))):
+        row = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=start)
+        topic = AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[row])
+        alter = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=[topic])
+        altered = await at.ask(alter, AlterShareGroupOffsetsResponse)
+        assert altered.error_code == 0
+        if altered.responses[0].partitions[0].error_code == 0:
+            assert await offsets_of(at) == [(start, lag)]
+
+
+@serving()
+async def test_after_an_election_no_lag_is_reported_until_the_end_is_known(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two")
+    await fetch(at, topic_id, "a", 0)
+    at.begin_epoch("orders")
+    at.send(produce("orders", batch(2), acks=1), 9)
+    at.begin_epoch("orders")
+    asked = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)
+    request = DescribeShareGroupOffsetsRequest(groups=[asked])
+    answer = await at.ask(request, DescribeShareGroupOffsetsResponse)
+    (row,) = answer.groups[0].topics[0].partitions
+    assert (row.error_code, row.lag) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    page = Page()
+    list(scrape.shares(page, at.node))
+    assert "moldau_sharegroup_lag{" not in "".join(page.pieces())
+    at.partition("orders").on_fetch(2, 4, 0, at.now_ms, -1)
+    assert await offsets_of(at) == [(0, 4)]
+
+
+@pytest.mark.parametrize("reset", ["latest", "by_duration:PT0.001S"])
+def test_a_group_that_begins_at_the_end_waits_until_it_is_known(reset: str) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        topic_id = await coordinated(at)
+        configure(at, **{"share.auto.offset.reset": reset})
+        await joined(at)
+        await write(at, b"one", b"two")
+        at.begin_epoch("orders")
+        at.send(produce("orders", batch(2), acks=1), 9)
+        at.begin_epoch("orders")
+        await at.pass_ms(1_000)
+        row = await fetch(at, topic_id, "a", 0)
+        assert row is None or not row.acquired_records
+        at.partition("orders").on_fetch(2, 4, 0, at.now_ms, -1)
+        await at.pass_ms(1)
+        share = at.node.shares.get(ShareKey(GROUP, topic_id, 0))
+        assert share is not None
+        assert share.window is not None
+        assert share.window.start_offset == 4
+
+    run()
+
+
+@serving()
+async def test_a_group_that_begins_at_an_unknown_end_asks_another_leader_in_the_end(
+    at: Serving,
+) -> None:
+    topic_id = await coordinated(at)
+    configure(at, **{"share.auto.offset.reset": "latest"})
+    await joined(at)
+    at.begin_epoch("orders")
+    at.send(produce("orders", batch(2), acks=1), 9)
+    at.begin_epoch("orders")
+    await fetch(at, topic_id, "a", 0)
+    share = at.node.shares.get(ShareKey(GROUP, topic_id, 0))
+    assert share is not None
+    await at.pass_ms(40_000)
+    assert share.error is not None
+    assert share.error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @serving()

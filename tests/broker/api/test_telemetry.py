@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.client_figures import (
+from moldau.broker.api.client_instances import INSTANCES_MAX, Client, ClientInstances
+from moldau.broker.api.telemetry import (
+    DECOMPRESSED_BYTES_MAX,
     SERIES_MAX,
     SERIES_OF_CLIENT,
     ClientFigures,
     series_name,
 )
-from moldau.broker.api.client_instances import INSTANCES_MAX, Client, ClientInstances
-from moldau.broker.api.telemetry import DECOMPRESSED_BYTES_MAX
-from moldau.broker.exposition.clients import clients
 from moldau.broker.exposition.page import Page
+from moldau.broker.exposition.scrape import clients
 from moldau.errors.codes import ErrorCode
 from moldau.metrics import Registry
 from moldau.metrics.otlp import Requests, Times, metric_messages

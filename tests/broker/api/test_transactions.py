@@ -748,6 +748,28 @@ async def test_the_second_of_two_requests_is_not_taken_first(at: Serving) -> Non
     assert kinds(at) == ["1", "1", "marker 1"]
 
 
+@serving()
+async def test_a_batch_behind_a_refused_one_of_an_older_client_is_not_taken_first(
+    at: Serving,
+) -> None:
+    """Its sequences go on through transactions, so any may be the first in a partition."""
+    client = await begin(at, OLD)
+    place = ("t", 0)
+    client.sequences[place] = 7
+    assert await client.add(place) == {0}
+    first, second, third = (client.batch(place) for _ in range(3))
+    at.node.coordinators.of(KeyType.TRANSACTION).resign(0)
+    for each in (second, first):
+        assert await client.produce({place: each}) == {place: ErrorCode.NOT_ENOUGH_REPLICAS}
+    await load(at, 1)
+    for each in (third, second):
+        out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert await client.produce({place: each}) == {place: out_of_order}
+    for each in (first, second, third):
+        assert await client.produce({place: each}) == {place: 0}
+    assert await client.end(commit=True) == 0
+
+
 def _codes(sent: Sent) -> set[int]:
     (answer,) = sent.answers
     assert isinstance(answer, ProduceResponse)

@@ -14,7 +14,7 @@ from moldau.broker.api import gate
 from moldau.broker.api.handlers import APIS
 from moldau.broker.api.rights import grants
 from moldau.broker.api.rights.grants import WriteGrants
-from moldau.broker.api.rights.table import GUARDS
+from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.controller.image import Image
 from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import Principal, RequestContext
@@ -50,7 +50,7 @@ class Broker:
         self.passed: list[str | Uuid] = []
         self.connection: Any = SimpleNamespace(grants=None, principal=ALICE, address="10.0.0.1")
         row = replace(APIS[0], serve=self._serve)
-        self._handle = gate.checked(row, GUARDS[0])
+        self._handle = gate.checked(row, RIGHTS[0])
 
     def _serve(self, node: Any, request: Any, message: Any = None) -> None:
         message = message or request.decode()

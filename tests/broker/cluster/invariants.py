@@ -48,6 +48,7 @@ class Invariant(StrEnum):
     LEADER_IN_SYNC = "the leader is in the ISR"
     EPOCHS_GROW = "leader epochs and partition epochs only grow"
     ELR_IS_NEEDED = "the ELR is empty while enough replicas are in sync"
+    END_IS_KNOWN = "no end that a client gets is below what was committed before it asked"
     METADATA_KEPT = "a leader of the metadata quorum holds all that is committed"
     ONE_METADATA_LEADER = "an epoch of the metadata quorum has one leader"
     SAME_METADATA = "nodes that have read the metadata equally far know the same"
@@ -118,6 +119,12 @@ class Watch:
     def begin(self) -> None:
         """Look after every event from now on."""
         self._brokers.world.add_invariant(self.look)
+
+    def committed(self, name: Name) -> tuple[int, int]:
+        """Return the newest leader epoch of a partition, and the offset below which all is
+        committed."""
+        truth = self._truths.get(name)
+        return (NOTHING, 0) if truth is None else (max(truth.leaders, default=NOTHING), truth.end)
 
     def look(self) -> None:
         """Look at everything that changed."""

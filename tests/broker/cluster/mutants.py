@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from moldau.broker.api import list_offsets
 from moldau.broker.controller import isr_changes as controller_isr_changes
 from moldau.broker.controller import registration
 from moldau.broker.log.leader_epochs import EpochEnd
@@ -137,6 +138,11 @@ def commits_with_too_few() -> AbstractContextManager[object]:
     return patch.object(Leader, "_is_under_min", False)
 
 
+def reports_its_high_watermark_at_once() -> AbstractContextManager[object]:
+    """KIP-207: a new leader reports a high watermark that is older than what was acknowledged."""
+    return patch.object(list_offsets, "check_end", lambda *_: None)
+
+
 def votes_with_an_empty_disk() -> AbstractContextManager[object]:
     """A voter that may have forgotten what it acknowledged votes like any other, as in Kafka."""
     return patch.object(EmptyDisk, "objection", lambda *_: None)
@@ -147,6 +153,9 @@ COMPLETE = {IN_SYNC, Invariant.LEADER_IS_COMPLETE}
 
 MUTANTS: dict[Mutant, Hunt] = {
     truncates_to_its_high_watermark: Hunt(range(3), COMPLETE, SCENES["leaders_die_under_load"]),
+    reports_its_high_watermark_at_once: Hunt(
+        range(3), {Invariant.END_IS_KNOWN}, SCENES["all_nodes_die_under_load"]
+    ),
     answers_with_the_next_epoch: Hunt(
         range(3), {Invariant.LOG_MATCHING}, SCENES["leaders_change_before_they_replicate"]
     ),
@@ -155,7 +164,7 @@ MUTANTS: dict[Mutant, Hunt] = {
         range(3), COMPLETE, SCENES["a_leader_cannot_reach_the_controller"]
     ),
     waits_for_no_joiner: Hunt(range(10), COMPLETE, SCENES["a_follower_joins_under_load"]),
-    withdraws_on_another_ground: Hunt(range(10), COMPLETE, SCENES["an_answer_to_a_leader_is_lost"]),
+    withdraws_on_another_ground: Hunt(range(3), COMPLETE, SCENES["an_answer_to_a_leader_is_lost"]),
     takes_fenced_brokers: Hunt(
         range(3), {Invariant.ISR_IS_ALIVE}, SCENES["a_fenced_broker_goes_on_fetching"]
     ),

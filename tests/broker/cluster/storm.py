@@ -28,6 +28,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.node import NodeState
 from moldau.testing.simulated_cluster import PORT
+from tests.broker.cluster.ends import EndReader
 from tests.broker.cluster.faults import await_more, check
 from tests.broker.cluster.invariants import Watch, check_metadata
 from tests.broker.cluster.metadata_watch import MetadataWatch, replicas
@@ -88,7 +89,7 @@ class Storm:
         if random.random() < 0.35:
             self._kinds += [self._power_loss, self._power_loss]
         else:
-            self._kinds += [self._kill, self._kill, self._kill, self._stop]
+            self._kinds += [self._kill, self._kill, self._kill, self._stop, self._kill_all]
         self._wiped: set[int] = set()
         if len(brokers.controller_ids) == 3 and not {*brokers.controller_ids} & ALL:
             self._kinds.append(self._lose_disk)
@@ -140,6 +141,17 @@ class Storm:
         if self._brokers.is_alive(number):
             self._brokers.kill(number)
         return lambda: self._start(number)
+
+    def _kill_all(self) -> Undo | None:
+        numbers = [each for each in self._brokers.node_ids if self._brokers.is_alive(each)]
+        for number in numbers:
+            self._brokers.kill(number)
+
+        def undo() -> None:
+            for number in numbers:
+                self._start(number)
+
+        return undo
 
     def _stop(self) -> Undo | None:
         number = self._some()
@@ -251,7 +263,8 @@ def run_cluster(seed: int) -> Outcome:
         brokers.await_up(within=LIVENESS_S)
         traffic = Traffic(brokers.bootstrap_servers)
         brokers.run(traffic.create)
-        Watch(brokers, TOPIC).begin()
+        watch = Watch(brokers, TOPIC)
+        watch.begin()
         MetadataWatch(brokers).begin()
         traffic.pause_s = random.choice((0.03, 0.1))
         clients = [
@@ -263,6 +276,10 @@ def run_cluster(seed: int) -> Outcome:
                 traffic.read,
             )
         ]
+        ends = EndReader(
+            brokers, watch, [(TOPIC, 0)], Random(random.random()), lambda: traffic.is_ending
+        )
+        clients.append(brokers.start_program(ends.read, "ends"))
         world.run_for(random.uniform(0.2, 0.6))
         storm = Storm(brokers, random)
         storm.blow()
@@ -274,7 +291,9 @@ def run_cluster(seed: int) -> Outcome:
         world.run_until(lambda: all(each.is_done for each in clients), within=LIVENESS_S)
         check(brokers, traffic)
         check_metadata(brokers)
-        counts = storm.counts + Counter(
-            {"acknowledged": traffic.acknowledged, "virtual seconds": round(world.now)}
+        counts = (
+            storm.counts
+            + ends.counts
+            + Counter({"acknowledged": traffic.acknowledged, "virtual seconds": round(world.now)})
         )
         return Outcome(world.fingerprint, counts)

@@ -13,6 +13,7 @@ import pytest
 from moldau.client import Admin, NewTopic, Producer, Resource, ResourceType, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
+from tests import suites
 from tests.broker.cluster.faults import await_more, check, suffer
 from tests.broker.cluster.traffic import TOPIC, Traffic
 from tests.broker.cluster.world import SimulatedBrokers, new_world
@@ -147,6 +148,6 @@ def run(seed: int) -> Traffic:
     return traffic
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", suites.seeds(SEEDS, quick=1))
 def test_moves_under_faults_lose_nothing(seed: int) -> None:
     assert run(seed).acknowledged > 50

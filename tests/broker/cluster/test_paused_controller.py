@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.broker.server.remote import FORWARDING_SECONDS
+from moldau.broker.server.outside import FORWARDING_SECONDS
 from moldau.client import Admin, NewTopic
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime

@@ -81,3 +81,33 @@ def test_a_node_whose_disk_was_wiped_copies_everything_again() -> None:
         traffic.is_ending = True
         world.run_until(lambda: produced.is_done, within=60)
         check(brokers, traffic)
+
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ALONE = "User:ANONYMOUS has no right CLUSTER_ACTION on the cluster"
+
+
+def said_by(brokers: SimulatedBrokers, number: int) -> str:
+    return "\n".join(brokers.lines[number])
+
+
+def test_a_broker_without_rights_and_its_controller_say_so() -> None:
+    with new_world(14) as world:
+        brokers = SimulatedBrokers(world, 1, controllers=1, authorizer_class_name=AUTHORIZER)
+        controller = brokers.controller_ids[0]
+        world.run_until(lambda: ALONE in said_by(brokers, controller), within=60)
+        world.run_until(lambda: "super.users" in said_by(brokers, 1), within=60)
+        world.run_for(20)
+        told = said_by(brokers, controller).count(ALONE)
+        assert told <= 3, "a line a minute for each of the requests that are refused"
+
+
+def test_voters_without_rights_say_so() -> None:
+    with new_world(15) as world:
+        brokers = SimulatedBrokers(world, 1, controllers=3, authorizer_class_name=AUTHORIZER)
+        for number in brokers.controller_ids:
+            world.run_until(lambda number=number: ALONE in said_by(brokers, number), within=60)  # type: ignore[misc]
+        asked = "a controller refuses this node"
+        for number in brokers.node_ids:
+            world.run_until(lambda number=number: asked in said_by(brokers, number), within=60)  # type: ignore[misc]
+            assert "super.users" in said_by(brokers, number)

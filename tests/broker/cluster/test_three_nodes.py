@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests import suites
 from tests.broker.cluster.faults import check
 from tests.broker.cluster.traffic import TOPIC, Traffic
 from tests.broker.cluster.world import SimulatedBrokers, new_world
 
 
 @pytest.mark.parametrize("victim", ["leader", "controller"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", suites.seeds((1, 2), quick=1))
 def test_a_killed_node_costs_a_moment_and_no_record(victim: str, seed: int) -> None:
     with new_world(seed) as world:
         brokers = SimulatedBrokers(world)

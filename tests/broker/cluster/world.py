@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.names import TopicPartition
@@ -14,6 +14,9 @@ from moldau.broker.server.controller_node import ControllerNode
 from moldau.runtime.simulated import Options, Simulation
 from moldau.testing.simulated_cluster import CONTROLLER_PORT as CONTROLLER_PORT
 from moldau.testing.simulated_cluster import SimulatedCluster
+
+SMALL_FILES: Final = {"log.index.size.max.bytes": "65536"}
+"""Enough for what a simulation writes: an index file reserves 10 MiB else, of memory."""
 
 
 class SimulatedBrokers(SimulatedCluster):
@@ -28,7 +31,8 @@ class SimulatedBrokers(SimulatedCluster):
         first_voter: int | None = None,
         **given: str,
     ) -> None:
-        settings = {name.replace("_", "."): value for name, value in given.items()}
+        own = {name.replace("_", "."): value for name, value in given.items()}
+        settings = {**SMALL_FILES, **own}
         super().__init__(
             world, count, controllers=controllers, first_voter=first_voter, settings=settings
         )

@@ -31,7 +31,7 @@ from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import CLUSTER_ID, FEATURES, schema, topic
 from tests.broker.raft.leading import lead
 
-ENCODE: Final = "moldau.broker.controller.metadata_log.encode_records"
+ENCODE: Final = "moldau.broker.controller.active_controller.encode_records"
 
 
 class Node:

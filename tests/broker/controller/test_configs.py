@@ -9,6 +9,11 @@ from moldau.broker.controller.levels import METADATA_VERSION
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
+from moldau.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    Listener,
+)
 from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -319,3 +324,23 @@ def test_more_records_than_enter_the_log_at_once_are_refused_all_together(
     )
     with pytest.raises(KafkaError, match="more than enters the log"):
         cluster.ask(request, replacing.AlterConfigsResponse)
+
+
+def test_a_controller_has_settings_by_its_id() -> None:
+    """`kafka-reassign-partitions --bootstrap-controller --cancel` clears throttles of all nodes."""
+    cluster = Cluster(1)
+    cluster.ask(
+        ControllerRegistrationRequest(
+            controller_id=3001,
+            incarnation_id=bytes(range(16)),
+            zk_migration_ready=False,
+            listeners=[Listener(name="CONTROLLER", host="x", port=1, security_protocol=0)],
+            features=[],
+        ),
+        ControllerRegistrationResponse,
+    )
+    cleared: Changes = [("leader.replication.throttled.rate", 1, "")]
+    assert alter(cluster, (4, "3001", cleared), (4, "1", cleared)) == [0, 0]
+    assert alter(cluster, (4, "3001", [("log.retention.ms", 0, "77000")])) == [0]
+    assert cluster.image.configs.of(Resource(4, "3001")) == {"log.retention.ms": "77000"}
+    assert alter(cluster, (4, "3002", cleared)) == [42]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from moldau.broker.controller.controller import Controller
-from moldau.broker.controller.periodic import MOST
+from moldau.broker.controller.controller import MOST, Controller
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.controller.bootstrap import birth_records, bootstrap_records
+from moldau.broker.controller.feature_updates import (
+    Asked,
+    raised_kraft_version,
+    update_features,
+)
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.levels import (
     METADATA_VERSION_NAMES,
@@ -77,6 +82,9 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
         ("group.version", 2, 1, 95),
         ("group.version", -1, 1, 95),
         ("group.version", 0, 0, 95),
+        ("streams.version", 1, 1, 0),
+        ("streams.version", 1, 2, 95),
+        ("streams.version", 1, 3, 95),
         ("nope", 1, 1, 95),
         ("transaction.version", 1, 2, 0),
         ("kraft.version", 2, 1, 95),
@@ -117,6 +125,29 @@ def test_a_release_names_kraft_version_at_its_present_level() -> None:
     assert "kraft.version" not in names
 
 
+@pytest.mark.parametrize("kind", [2, 3])
+def test_a_downgrade_to_a_newer_release_changes_nothing(kind: int) -> None:
+    """As `kafka-features downgrade --release-version` with a release above the cluster's."""
+    cluster = Cluster(1)
+    lowered = ("share.version", "eligible.leader.replicas.version")
+    assert update(cluster, *((name, 0, 2) for name in lowered)).error_code == 0
+    levels = cluster.image.features.levels
+    answer = update(cluster, *((name, level, kind) for name, level in default_levels(30).items()))
+    assert answer.error_code == 95
+    assert cluster.image.features.levels == levels
+
+
+@pytest.mark.parametrize(("kind", "code"), [(1, 0), (2, 95), (3, 95)])
+def test_only_an_upgrade_raises_kraft_version_which_never_goes_back(kind: int, code: int) -> None:
+    cluster = Cluster(1)
+    wanted = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=kind)
+    request = UpdateFeaturesRequest(feature_updates=[wanted])
+    asked = Asked(2, 0, lambda level: None)
+    response = update_features(cluster.image, cluster.rules, request, asked).response
+    assert response.error_code == code
+    assert raised_kraft_version(request, response, 0) == (None if code else 1)
+
+
 def test_one_that_cannot_move_stops_the_others() -> None:
     cluster = Cluster(1)
     assert update(cluster, ("group.version", 0, 2), ("nope", 1, 1)).error_code == 95
@@ -154,3 +185,14 @@ def test_a_level_that_cannot_be_is_refused_before_there_is_a_cluster() -> None:
         bootstrap_records(levels={"group.version": 9})
     with pytest.raises(ConfigError):
         bootstrap_records(22, {"eligible.leader.replicas.version": 1})
+
+
+def test_a_given_metadata_version_decides_about_the_other_features() -> None:
+    def levels(given: int) -> dict[str, int]:
+        records = bootstrap_records(levels={"metadata.version": given})
+        return {each.name: each.feature_level for each in records}  # type: ignore[attr-defined]
+
+    assert levels(19) == {"metadata.version": 19}
+    assert levels(24) == default_levels(24)
+    with pytest.raises(ConfigError):
+        bootstrap_records(levels={"metadata.version": 22, "eligible.leader.replicas.version": 1})

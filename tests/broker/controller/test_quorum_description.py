@@ -140,6 +140,10 @@ def test_the_controller_at_work_answers_from_its_quorum() -> None:
         assert partition.high_watermark == node.quorum.high_watermark
         assert partition.current_voters[0].log_end_offset == node.quorum.log_end_offset
         assert (partition.leader_id, partition.leader_epoch) == (1, node.quorum.epoch)
+        node.quorum.leader.high_watermark = None  # as in a leader that was just elected
+        response = await node.ask(asking((METADATA, [0])))
+        assert isinstance(response, DescribeQuorumResponse)
+        assert response.topics[0].partitions[0].high_watermark == -1
 
     with Simulation(5, Options()) as world:
         world.add_node("a", main)

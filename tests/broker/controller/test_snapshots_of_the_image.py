@@ -130,7 +130,14 @@ class Turns:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("topics", "partitions"), [(1, 100_000), (1000, 100), (100_000, 1)])
+@pytest.mark.parametrize(
+    ("topics", "partitions"),
+    [
+        (1, 100_000),
+        (100_000, 1),
+        pytest.param(1000, 100, marks=(pytest.mark.deep, pytest.mark.soak)),
+    ],
+)
 def test_a_snapshot_of_100_000_partitions_stalls_the_event_loop_for_milliseconds(
     topics: int, partitions: int, tmp_path: Path
 ) -> None:

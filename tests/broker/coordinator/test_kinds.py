@@ -9,9 +9,15 @@ import pytest
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.contract import GroupKind, GroupServices
 from moldau.broker.coordinator.group.groups import Groups
-from moldau.broker.coordinator.group.kinds import CLASSIC, CONSUMER, KINDS, Kind, Kinds
+from moldau.broker.coordinator.group.kinds import (
+    CLASSIC,
+    CONSUMER,
+    KINDS,
+    Kind,
+    Kinds,
+    replay_member_record,
+)
 from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.group.records import replay_member_record
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
 from moldau.broker.decision.context import of_node
 from moldau.protocol.declare import LogKey, LogValue

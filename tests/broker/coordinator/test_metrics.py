@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.broker.coordinator.group.consumer.state import GroupState
-from moldau.broker.coordinator.group.metrics import CONSUMER_STATES
+from moldau.broker.coordinator.group.coordinator import CONSUMER_STATES
 from moldau.errors.codes import ErrorCode
 from moldau.metrics import HistogramValue, render_prometheus
 from moldau.protocol.messages.consumer_group_heartbeat import (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-import httpx
+import httpx2
 from starlette.applications import Starlette
 
 from moldau.broker.exposition.application import make_application
@@ -87,10 +87,10 @@ async def turn() -> None:
     await asyncio.sleep(0)
 
 
-async def get(application: Starlette, path: str) -> httpx.Response:
+async def get(application: Starlette, path: str) -> httpx2.Response:
     """The answer to a request."""
-    transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
+    transport = httpx2.ASGITransport(application)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://node") as client:
         return await client.get(path)
 
 

@@ -11,17 +11,14 @@ from typing import cast
 
 import pytest
 
-from moldau.broker.api.client_figures import ClientFigures
 from moldau.broker.api.node import Node
+from moldau.broker.api.telemetry import ClientFigures
 from moldau.broker.controller.image import Image
 from moldau.broker.exposition import table
-from moldau.broker.exposition.clients import clients
-from moldau.broker.exposition.groups import groups
 from moldau.broker.exposition.page import Page
 from moldau.broker.exposition.partitions import logs, of_controller
-from moldau.broker.exposition.scrape import SLICE_NS, declared
+from moldau.broker.exposition.scrape import SLICE_NS, clients, declared, groups, traffic
 from moldau.broker.exposition.slices import AT_ONCE
-from moldau.broker.exposition.traffic import traffic
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.replication.traffic import TopicTraffic, Traffic
 from moldau.metrics import Registry

@@ -1,6 +1,12 @@
-"""Changed requests over sockets, before and after the login.
+"""Requests that no client sends, over sockets.
 
     python -m tests.broker.hostile.request_fuzz --seconds 60
+    python -m tests.broker.hostile.request_fuzz --mutator extreme --requests 1000000
+    python -m tests.broker.hostile.request_fuzz --mutator extreme --listener controller
+
+There are two mutators. `broken` changes the bytes of requests, before and after the login. The
+other, `extreme`, sends whole requests with values at the edges of their fields, see
+`extreme_search`.
 
 It exits with 1 if the broker does what no request may make it do. The broker is a process of its
 own, with a listener that asks for a login and one that does not. Each connection sends some
@@ -10,7 +16,8 @@ groups that exist. The client may do anything to them, and nothing to the cluste
 is allowed to end the broker is no finding.
 
 Findings: the process ends, its log tells of an exception that was not expected, its memory or its
-log grows with the number of requests, or it does not serve afterwards.
+log grows with the number of requests, or it does not serve afterwards. A whole request is answered
+as well, and never with UNKNOWN_SERVER_ERROR; its client may do anything to the cluster.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.records import encode_batch
 from moldau.runtime.node_processes import free_ports
+from tests.broker.hostile.extreme_search import ExtremeSearch
 from tests.broker.main.processes import BrokerProcess, finished
 from tests.fuzz.messages import VALUES, full
 from tests.fuzz.mutation import mutants
@@ -50,6 +58,11 @@ MEMORY_BYTES_MAX: Final = 256 << 20
 LOG_BYTES_MAX: Final = 1 << 20
 LOG_BYTES_A_SECOND: Final = 16 << 10
 UNEXPECTED: Final = ("Traceback", " ERROR ", "request failed")
+BROKEN, EXTREME = "broken", "extreme"
+BROKER, CONTROLLER = "broker", "controller"
+NO_END: Final = 1 << 62
+A_DAY: Final = 86_400.0
+WARM_SECONDS_MAX: Final = 60.0
 LAST: Final = 99_999
 """The correlation id of the request that ends a connection."""
 USER, PASSWORD = "fuzz", "fuzz-password"  # of a broker that ends with the search
@@ -117,7 +130,7 @@ def last_request() -> bytes:
 class Search:
     """Connections to one broker."""
 
-    def __init__(self, random: Random, ports: tuple[int, int]) -> None:
+    def __init__(self, random: Random, ports: tuple[int, int, int]) -> None:
         self.random = random
         self.ports = ports
         self.requests = 0
@@ -125,6 +138,7 @@ class Search:
         self.answers = 0
         self.answered = 0
         known = list(seeds())
+        self.findings: list[str] = []
         self._mutants = mutants(known, random)
         self._known = known
         self._login, self._last = login(), last_request()
@@ -161,9 +175,9 @@ class Search:
         finally:
             writer.transport.abort()
 
-    async def run(self, until: float) -> None:
+    async def run(self, until: float, requests: int = NO_END) -> None:
         async def work() -> None:
-            while time.monotonic() < until:
+            while time.monotonic() < until and self.requests < requests:
                 await self.connect()
 
         async with asyncio.TaskGroup() as group:
@@ -171,7 +185,8 @@ class Search:
                 group.create_task(work())
 
 
-def settings(folder: Path, ports: tuple[int, int, int]) -> str:
+def settings(folder: Path, ports: tuple[int, int, int], *, may_all: bool) -> str:
+    """Return the settings of a broker. `may_all`: a client without a login may do anything."""
     bound = f"SASL_PLAINTEXT://{HOST}:{ports[0]},PLAINTEXT://{HOST}:{ports[1]}"
     given = {
         "process.roles": "broker,controller",
@@ -188,7 +203,7 @@ def settings(folder: Path, ports: tuple[int, int, int]) -> str:
         f'user_{USER}="{PASSWORD}" user_admin="{PASSWORD}";',
         "connection.failed.authentication.delay.ms": "1",
         "authorizer.class.name": "standard",
-        "super.users": "User:admin",
+        "super.users": "User:admin;User:ANONYMOUS" if may_all else "User:admin",
         "log.dirs": str(folder / "data"),
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": "1",
@@ -238,8 +253,8 @@ class Process(NamedTuple):
 
     popen: subprocess.Popen[str]
     log: Path
-    ports: tuple[int, int]
-    """With a login, and without one."""
+    ports: tuple[int, int, int]
+    """With a login, without one, and of the controller."""
 
     @property
     def resident_bytes(self) -> int:
@@ -255,12 +270,12 @@ class Process(NamedTuple):
 
 
 @contextmanager
-def broker() -> Iterator[Process]:
+def broker(*, may_all: bool = False) -> Iterator[Process]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         with_login, without, controller = free_ports(3)
         config = folder / "server.properties"
-        config.write_text(settings(folder, (with_login, without, controller)))
+        config.write_text(settings(folder, (with_login, without, controller), may_all=may_all))
         log = folder / "log"
         code, _, err = finished("storage", "format", "--config", str(config), home=folder)
         assert not code, err
@@ -280,27 +295,37 @@ def broker() -> Iterator[Process]:
         except AssertionError as error:
             raise AssertionError(log.read_text()) from error
         give_rights(with_login)
-        yield Process(popen, log, (with_login, without))
+        yield Process(popen, log, (with_login, without, controller))
 
 
-def search(seconds: float, seed: int) -> Found:
-    """Send requests for some time."""
-    with broker() as at:
-        made = Search(Random(seed), at.ports)
+def search(
+    seconds: float, seed: int, mutator: str = BROKEN, requests: int = NO_END, listener: str = BROKER
+) -> Found:
+    """Send requests for some time, or that many."""
+    with broker(may_all=mutator == EXTREME) as at:
+        made: Search | ExtremeSearch
+        if mutator == EXTREME:
+            with_login, without, controller = at.ports
+            if listener == BROKER:
+                made = ExtremeSearch(seed, without, listener, (with_login, login()))
+            else:
+                made = ExtremeSearch(seed, controller, listener)
+        else:
+            made = Search(Random(seed), at.ports)
 
         def run(some: float) -> None:
-            asyncio.run(made.run(time.monotonic() + some))
+            asyncio.run(made.run(time.monotonic() + some, requests))
 
-        run(seconds / 5)  # caches fill, and the topic
+        run(min(seconds / 5, WARM_SECONDS_MAX))  # caches fill, and the topic
         before, log_before = at.resident_bytes, at.log.stat().st_size
-        run(seconds - seconds / 5)
+        run(seconds - min(seconds / 5, WARM_SECONDS_MAX))
         grown, logged = at.resident_bytes - before, at.log.stat().st_size - log_before
-        findings = at.findings()
+        findings = [*made.findings, *at.findings()]
         if grown > MEMORY_BYTES_MAX:
             findings.append(f"its memory grew by {grown >> 20} MiB")
         if logged > LOG_BYTES_MAX + LOG_BYTES_A_SECOND * seconds:
             findings.append(f"its log grew by {logged >> 10} KiB")
-        if at.popen.poll() is None:
+        if at.popen.poll() is None and mutator == BROKEN:
             give_rights(at.ports[0])  # it still serves
         return Found(
             made.requests, made.answers, made.connections, made.answered, grown, logged, findings
@@ -309,10 +334,15 @@ def search(seconds: float, seed: int) -> Found:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.broker.hostile.request_fuzz")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--requests", type=int, default=NO_END)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mutator", choices=(BROKEN, EXTREME), default=BROKEN)
+    parser.add_argument("--listener", choices=(BROKER, CONTROLLER), default=BROKER)
     given = parser.parse_args()
-    found = search(given.seconds, given.seed)
+    is_open = given.seconds is None and given.requests != NO_END
+    seconds = A_DAY if is_open else 60 if given.seconds is None else given.seconds
+    found = search(seconds, given.seed, given.mutator, given.requests, given.listener)
     print(found._replace(findings=[]))
     print("\n".join(found.findings) or "nothing found")
     return 1 if found.findings else 0

@@ -15,6 +15,7 @@ from moldau.broker.log.recovery import Opening
 from moldau.errors import CorruptRecord
 from moldau.records import ControlType
 from moldau.runtime.simulated.incarnation import NodeKilled
+from tests import suites
 from tests.broker.log.cleaning import (
     CONFIG,
     DAY_MS,
@@ -360,7 +361,7 @@ def lived_through(seed: int, operations: int | None, *, loses_power: bool) -> bo
 
 
 @pytest.mark.parametrize("loses_power", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", suites.seeds(range(6), quick=3))
 def test_a_crash_at_any_moment_loses_nothing(seed: int, loses_power: bool) -> None:
     operations = 1
     while lived_through(seed, operations, loses_power=loses_power):

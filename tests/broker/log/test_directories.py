@@ -382,3 +382,34 @@ def test_torn_metadata_of_an_empty_log_harm_nobody() -> None:
     node.disk.put(f"{found}/.kafka_cleanshutdown", b"")
     torn = node.open()
     assert [each.path for each in torn.directories if each.failure is not None] == [found]
+
+
+def test_logs_that_are_closed_in_shares_are_durable_behind_the_marker() -> None:
+    node = Node()
+    opened = node.open()
+    places = [TopicPartition(f"topic{number}", 0) for number in range(15)]
+    fill(node, opened, *places)
+    before = {each: contents(log) for each in places if (log := opened.log(each)) is not None}
+    assert len(before) == 15
+    closings = opened.closings()
+    assert len(closings) > 1, "their syncs are asked for at the same time"
+    for close in closings:
+        close()
+    opened.close(7)
+    assert all(node.files.exists(f"{path}/{names.CLEAN_SHUTDOWN}") for path in PATHS)
+    node.lose_power()
+    again = node.open()
+    found = {each: again.log(each) for each in places}
+    assert {each: contents(log) for each, log in found.items() if log is not None} == before
+
+
+def test_a_share_that_fails_leaves_no_marker_in_its_directory() -> None:
+    node = Node()
+    opened = node.open()
+    fill(node, opened, ORDERS, BILLS)
+    node.disk.fail_next("sync", errno.EIO, path_part="orders-0")
+    for close in opened.closings():
+        close()
+    opened.close()
+    assert not node.files.exists(f"/a/{names.CLEAN_SHUTDOWN}")
+    assert node.files.exists(f"/b/{names.CLEAN_SHUTDOWN}")

@@ -15,7 +15,7 @@ from moldau.runtime.simulated.node import Node
 from tests.broker.log.keeping import simulate
 from tests.broker.log.machine import batch
 
-SMALL_SEGMENTS = LogConfig(segment_bytes=600, index_interval_bytes=60)
+SMALL_SEGMENTS = LogConfig(segment_bytes=600, segment_index_bytes=600, index_interval_bytes=60)
 
 
 class Holder:

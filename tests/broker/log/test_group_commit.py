@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from moldau.broker.log.group_commit import GroupCommit
+from moldau.broker.log.group_commit import TRIES, GroupCommit
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.recovery import Opening
-from moldau.broker.log.sync_contest import TRIES
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from moldau.runtime.files import File

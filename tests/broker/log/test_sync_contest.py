@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.broker.log.sync_contest import ROUNDS, TRIES, SyncContest
+from moldau.broker.log.group_commit import ROUNDS, TRIES, SyncContest
 
 
 def play(contest: SyncContest, rounds: int, *, threads: float, kernel: float) -> list[bool]:

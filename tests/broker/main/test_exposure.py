@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.broker.main.broker_command import command
@@ -123,7 +123,7 @@ def test_metrics_with_a_token_are_read_by_no_other_client(tmp_path: Path) -> Non
     config.write_text(f"http.tokens.file={tmp_path}/tokens\n")
     (port,) = free_ports(1)
     words = ("--metrics", f"127.0.0.1:{port}", "--set", f"moldau.metrics.http.config={config}")
-    with broker_process(tmp_path, *words) as broker, httpx.Client(trust_env=False) as client:
+    with broker_process(tmp_path, *words) as broker, httpx2.Client(trust_env=False) as client:
         url = f"http://127.0.0.1:{port}"
         assert client.get(f"{url}/metrics").status_code == 401
         found = client.get(f"{url}/metrics", headers={"Authorization": "Bearer scrape-token"})

@@ -368,3 +368,10 @@ def test_storage_refuses_what_makes_no_sense(
     assert said in err
     assert out == ""
     assert not (tmp_path / "d").exists()
+
+
+def test_a_release_and_a_level_of_it_exclude_each_other(tmp_path: Path) -> None:
+    both = ("-r", "4.0", "-f", "metadata.version=19")
+    code, _, err = command("storage", "format", "--data", str(tmp_path / "d"), *both, home=tmp_path)
+    assert code == Exit.MISUSED
+    assert "metadata.version" in err

@@ -58,7 +58,11 @@ def test_a_node_is_made_that_only_its_admin_can_use(tmp_path: Path) -> None:
     assert code == Exit.DONE
     for path in folder.iterdir():
         assert not path.stat().st_mode & (stat.S_IRWXO | stat.S_IRWXG) or path.name == "data"
+    assert {each.name for each in (folder / "authority").iterdir()} == {"authority.key", "ca.pem"}
+    assert stat.S_IMODE((folder / "authority" / "authority.key").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not (folder / "authority.key").exists()
+    assert f"{folder}/authority has the key of the authority" in told
     found = re.search(r'password="([^"]+)"', (folder / "admin.properties").read_text())
     assert found is not None
     password = found[1]
@@ -112,6 +116,12 @@ def test_certificates_are_signed_for_nodes_and_clients(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         code, _, err = command_of(cert, *words, "--in", str(folder), "--out", str(path))
         assert (code, "cannot be written" in err) == (Exit.MISUSED, True)
+    apart = folder / "authority"
+    eve = ("client", "eve", "--in", str(apart), "--out", str(tmp_path / "eve.pem"))
+    assert run(cert, *eve)[0] == Exit.DONE
+    (apart / "authority.key").rename(folder / "authority.key")  # as earlier versions had it
+    dan = ("client", "dan", "--in", str(folder), "--out", str(tmp_path / "dan.pem"))
+    assert run(cert, *dan)[0] == Exit.DONE
     nowhere = ("client", "bob", "--in", str(tmp_path), "--out", str(tmp_path / "x"))
     assert "moldau init --secure" in command_of(cert, *nowhere)[2]
 

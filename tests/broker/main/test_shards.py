@@ -12,8 +12,7 @@ import pytest
 
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.main.broker_command import command
-from moldau.broker.main.shard_supervisor import shard_words
-from moldau.broker.main.shards import shard_layer
+from moldau.broker.main.shard_supervisor import shard_layer, shard_words
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
 from moldau.client.sync import Admin, NewTopic, Producer

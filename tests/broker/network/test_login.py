@@ -105,6 +105,24 @@ def test_a_login_gives_the_principal_and_the_service(arena: str, version: int) -
     run(arena, scenario)
 
 
+@pytest.mark.parametrize("arena", ARENAS)
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_versions_are_not_asked_for_in_the_middle_of_a_login(arena: str, version: int) -> None:
+    """As Kafka 4.3.1, which closes the connection behind the answer."""
+
+    async def scenario(at: Arena, service: ScriptedService) -> None:
+        client = await at.connect()
+        assert await shake(client) == 0
+        asked = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        client.send(asked, version)
+        answer = await client.receive()
+        assert isinstance(answer, ApiVersionsResponse)
+        assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.is_closed()
+
+    run(arena, scenario)
+
+
 def test_everything_may_come_in_one_packet() -> None:
     async def scenario(at: Arena, service: ScriptedService) -> None:
         client = await at.connect()

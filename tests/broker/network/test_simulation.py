@@ -9,7 +9,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from moldau.broker.network import ListenerOptions, NetworkOptions, Request
+from moldau.broker.network import Connection, ListenerOptions, NetworkOptions, Request
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import LinkOptions, Options, Simulation
 from tests.broker.network.arena import Arena, Client, ScriptedService, answer, answer_to
@@ -41,13 +41,32 @@ class Scenery:
 
     async def serve(self, runtime: Runtime) -> None:
         loop = asyncio.get_running_loop()
+        holding: set[Connection] = set()
+
+        def answer_later(request: Request) -> None:
+            loop.call_later(runtime.random.random() / 50, lambda: request.answer(late(request)))
+
+        def take_effect(request: Request) -> None:
+            holding.discard(request.connection)
+            if runtime.random.random() < 0.5:
+                request.release_order()
+                answer_later(request)
+            else:
+                request.answer(late(request))
 
         def run(request: Request) -> None:
-            if runtime.random.random() < 0.6:
+            assert request.connection not in holding, "a request overtakes another"
+            drawn = runtime.random.random()
+            if drawn < 0.6:
                 request.answer(answer_to(request))
                 return
             request.keep()
-            loop.call_later(runtime.random.random() / 50, lambda: request.answer(late(request)))
+            if drawn < 0.8:
+                answer_later(request)
+                return
+            holding.add(request.connection)
+            request.hold_order()
+            loop.call_later(runtime.random.random() / 50, lambda: take_effect(request))
 
         self.arena = Arena(runtime, self.options, None)
         self.service = ScriptedService(run)
@@ -151,7 +170,7 @@ def play_seed(seed: int) -> Arena:
 
 # What must have happened somewhere in the seeds; otherwise they prove little.
 SOMETIMES = [
-    *(("pauses", each) for each in ("busy", "memory", "in_line")),
+    *(("pauses", each) for each in ("busy", "memory", "in_line", "order")),
     *(
         ("connections.closed", "OUT", each)
         for each in ("idle", "malformed", "peer", "unknown_api", "slow_reader", "stalled_request")

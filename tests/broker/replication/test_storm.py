@@ -21,6 +21,7 @@ from moldau.records import Record, encode_batch
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.node import Node
+from tests import suites
 from tests.broker.log.machine import SMALL
 from tests.broker.replication.hosting import Host
 
@@ -200,7 +201,7 @@ def run(seed: int, *, with_failures: bool) -> Storm:
     return storm
 
 
-@pytest.mark.parametrize("first", range(0, 12, 6))
+@pytest.mark.parametrize("first", suites.seeds((0, 6), quick=1))
 def test_what_was_acknowledged_survives_all_that_is_periodic(first: int) -> None:
     storms = [run(seed, with_failures=False) for seed in range(first, first + 6)]
     assert sum(storm.cleaned for storm in storms) > 20

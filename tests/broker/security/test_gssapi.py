@@ -11,8 +11,8 @@ import pytest
 from moldau.broker.security.gssapi import Acceptor, GssServer, own_realm
 from moldau.broker.security.kerberos_names import KerberosNames, KerberosRule
 from moldau.broker.security.mechanism import LoginFailed
-from moldau.link.gss import NO_LAYER, KerberosLogin, kerberos
-from moldau.link.sasl import LoginRefused, Work
+from moldau.link.login.gss import NO_LAYER, KerberosLogin, kerberos
+from moldau.link.login.sasl import LoginRefused, Work
 from tests.link.realm import REALM, Realm, realm, service
 
 pytestmark = pytest.mark.real

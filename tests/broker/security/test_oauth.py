@@ -13,8 +13,8 @@ from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.security.oauth import OAuthServer
 from moldau.errors import ConfigError
-from moldau.link.sasl import LoginRefused, Token, oauth_bearer
-from moldau.link.signed_tokens import TokenCheck, TokenTerms, key_set
+from moldau.link.login.sasl import LoginRefused, Token, oauth_bearer
+from moldau.link.login.signed_tokens import TokenCheck, TokenTerms, key_set
 
 NOW = 1_800_000_000
 KEY = ECKey.generate_key("P-256", parameters={"kid": "one"})

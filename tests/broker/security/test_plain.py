@@ -6,8 +6,8 @@ import pytest
 
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.security.plain import PlainServer, users_of
-from moldau.link.jaas import parse_jaas
-from moldau.link.sasl import plain
+from moldau.link.login.jaas import parse_jaas
+from moldau.link.login.sasl import plain
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USERS = {"alice": "secret", "bob": "p\N{LATIN SMALL LETTER U WITH DIAERESIS}"}

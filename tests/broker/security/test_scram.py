@@ -13,7 +13,7 @@ from moldau.broker.security.delegation import TokenIndex, TokenLogins, token_hma
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.security.scram import ScramServer
 from moldau.config import Secret
-from moldau.link.sasl import Derivation, LoginRefused, scram
+from moldau.link.login.sasl import Derivation, LoginRefused, scram
 from moldau.protocol.scram import ScramMechanism, salted_password, server_keys
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512

@@ -296,3 +296,15 @@ def test_listeners_are_told_where_clients_reach_them() -> None:
                 await broker.aclose()
 
     play("asyncio", scenario)
+
+
+@arenas
+def test_the_first_line_of_a_node_by_itself_is_not_about_a_quorum(arena: str) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as at:
+            async with at.open():
+                pass
+            assert "listens" in at.lines[0]
+            assert not [each for each in at.lines if "quorum" in each]
+
+    play(arena, main)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.image import Image
-from moldau.broker.server.changes import Changes, RemovedTopic
+from moldau.broker.server.publishing import Changes, RemovedTopic
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.schemas.metadata_log import (
     AbortTransactionRecord,

@@ -14,7 +14,7 @@ from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings, notices, wanted_services
 from moldau.config import overrides
 from moldau.errors import ConfigError
-from moldau.link.hosted_services import HostBroker, RunningService
+from moldau.link.http.hosted import HostBroker, RunningService
 from moldau.logging import Loggers
 from moldau.metrics import Registry
 from moldau.runtime import Runtime

@@ -15,7 +15,7 @@ from moldau.client import Admin, Producer, TokenAdmin
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.sasl import LoginRefused
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import free_ports
 from tests.broker.server.houses import house
@@ -236,7 +236,7 @@ def test_a_principal_without_a_user_is_not_let_in(keys: Keys) -> None:
 def test_a_login_is_renewed_on_the_live_connection(keys: Keys) -> None:
     async def scenario(broker: Broker, at: SecureHouse) -> None:
         given = client_of(broker, sasl_kerberos_keytab=keys.alice, retries="0")
-        async with Producer(given, enable_idempotence="false") as producer:
+        async with Producer(given, enable_idempotence=False) as producer:
             await producer.send_and_wait("t", b"first")
             clock = at.runtime.clock
             until = clock.monotonic() + 1.5

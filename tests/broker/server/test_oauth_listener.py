@@ -18,8 +18,8 @@ from moldau.client import Admin, Producer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
-from moldau.link import token_keys
-from moldau.link.sasl import LoginRefused
+from moldau.link.login import token_keys
+from moldau.link.login.sasl import LoginRefused
 from moldau.runtime import Runtime
 from moldau.runtime.real_files import RealFiles
 from tests.broker.server.houses import house

@@ -12,8 +12,8 @@ from moldau.broker.settings import broker_settings
 from moldau.client import Admin
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
-from moldau.link.named_endpoint import endpoint_of
-from moldau.link.sasl import LoginRefused, Token
+from moldau.link.login.named_endpoint import endpoint_of
+from moldau.link.login.sasl import LoginRefused, Token
 from moldau.runtime import Runtime
 from tests.broker.server.secure_houses import CANARY
 from tests.link.encrypted_provider import encrypted_provider

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.broker.decision.context import RequestContext, of_node
-from moldau.broker.server.remote import RemoteController
+from moldau.broker.server.outside import RemoteController
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
 from moldau.protocol.declare import Request, Response

@@ -11,7 +11,7 @@ from moldau.client import Admin, Producer, Resource, ResourceType
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.connection import Untrusted
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.sasl import LoginRefused
 from moldau.runtime import Runtime
 from tests.broker.server.secure_houses import (
     CANARY,

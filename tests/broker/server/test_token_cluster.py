@@ -16,7 +16,7 @@ from moldau.client import Admin
 from moldau.client.admin.delegation_tokens import DelegationToken, TokenAdmin
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid, new_uuid
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.sasl import LoginRefused
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import free_ports
 from tests.broker.hostile.neighbour import PAUSE_SECONDS

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.client import Admin, Producer, TokenEndpoint
 from moldau.errors.codes import KafkaError
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.sasl import LoginRefused
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
 from tests.broker.server.secure_houses import SecureHouse

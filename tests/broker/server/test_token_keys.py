@@ -14,18 +14,19 @@ from joserfc.jwk import ECKey, KeySet
 from moldau.broker.server.security import _known_location
 from moldau.broker.settings import oauth
 from moldau.config import SettingTable, overrides, rows_in
-from moldau.link.signed_tokens import TokenCheck, TokenRefused, TokenTerms
-from moldau.link.token_keys import KeyTiming, KeyUrl
+from moldau.link.login.signed_tokens import TokenCheck, TokenRefused, TokenTerms
+from moldau.link.login.token_keys import KeyTiming, KeyUrl
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.http_get import check_url
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.http_client import check_url
 from tests.broker.server.token_provider import provider
 from tests.runtime.arena import play
 
 pytestmark = pytest.mark.real
 
 FIRST, SECOND = (ECKey.generate_key("P-256", parameters={"kid": each}) for each in ("a", "b"))
-TIMING = KeyTiming(refresh_s=3600, backoff_s=0.05, backoff_max_s=0.1)
+TIMING = KeyTiming(refresh_s=3600, backoff=Backoff(50, 100))
 
 
 def published(*keys: ECKey) -> bytes:

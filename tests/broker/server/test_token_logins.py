@@ -9,7 +9,7 @@ import pytest
 from moldau.client import Admin
 from moldau.client.admin.delegation_tokens import DelegationToken, TokenAdmin
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.sasl import LoginRefused
+from moldau.link.login.sasl import LoginRefused
 from tests.broker.server.secure_houses import CANARY, Secured, round_trip, run
 
 KEY = {"delegation_token_secret_key": "canary-key"}

@@ -8,18 +8,20 @@ from typing import Final
 
 import pytest
 
+from moldau.broker.server.security import own_settings
 from moldau.broker.settings import (
     BROKER_SETTINGS,
     broker_settings,
     dynamic_notices,
     network,
     notices,
+    sasl,
     unbuilt,
 )
 from moldau.broker.settings.of_listener import OAUTH_ROWS, ROWS, own_name
 from moldau.broker.settings.tables import NOUNS
-from moldau.config import Settings
-from moldau.link.token_settings import TOKEN_ROWS
+from moldau.config import BadSettings, Settings
+from moldau.link.login.token_settings import TOKEN_ROWS
 from tests.broker.settings.cases import BASE
 from tests.broker.settings.ours import file_layer
 
@@ -203,3 +205,25 @@ def test_a_listener_may_have_points_in_its_name() -> None:
     assert other is not None
     assert (other.listener, other.mechanism, other.setting) == ("x", "plain", "sasl.jaas.config")
     assert own_name("max.connections", BROKER_SETTINGS) is None
+
+
+@pytest.mark.parametrize("is_global", [True, False])
+def test_the_mechanism_between_brokers_is_demanded_of_their_listener_only(is_global: bool) -> None:
+    """The other listener has mechanisms of its own, and no broker logs in there."""
+    own = "sasl.enabled.mechanisms"
+    given = {
+        **BASE,
+        "listeners": "INSIDE://:1,OUTSIDE://:2,CONTROLLER://:3",
+        "listener.security.protocol.map": (
+            "INSIDE:SASL_PLAINTEXT,OUTSIDE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        own if is_global else f"listener.name.inside.{own}": "SCRAM-SHA-512",
+        f"listener.name.outside.{own}": "PLAIN",
+    }
+    settings = broker_settings(file_layer(given))
+    assert own_settings(settings, "OUTSIDE")[sasl.sasl_enabled_mechanisms] == ("PLAIN",)
+    assert own_settings(settings, "INSIDE")[sasl.sasl_enabled_mechanisms] == ("SCRAM-SHA-512",)
+    with pytest.raises(BadSettings, match="with which brokers log in at each other"):
+        broker_settings(file_layer({**given, f"listener.name.inside.{own}": "PLAIN"}))

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from moldau.broker.share.piece import AcknowledgeType, Acquired, Letter, RecordState, Stored
+from moldau.broker.share.settings import ShareSettings
 from moldau.broker.share.window import (
     Acknowledgement,
+    AcquireLimits,
     Burial,
     ReadBatch,
     Ready,
-    ShareSettings,
-    Wanted,
     Window,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 
 TERMS = ShareSettings(lock_ms=1000, delivery_limit=5, lock_limit=100)
-ALL = Wanted(1000)
+ALL = AcquireLimits(1000)
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 REFUSED = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -182,7 +182,7 @@ def test_a_lowered_limit_archives_what_is_above() -> None:
 
 
 def test_records_that_compaction_removes_while_their_letters_are_written_stay_given_up() -> None:
-    terms = TERMS._replace(delivery_limit=3, buries=True)
+    terms = TERMS._replace(delivery_limit=3, dead_letter_topic="letters")
     available = RecordState.AVAILABLE
     window = Window(0, [Stored(0, 4, available, 1), Stored(5, 9, available, 3)])
     assert window.acquire("a", batches(0, 5, 10), ALL, terms, 0) == [Acquired(0, 4, 2)]
@@ -204,12 +204,24 @@ def test_from_half_of_the_limit_on_pieces_are_halved() -> None:
     terms = ShareSettings(1000, 10, 1000)
     sizes = []
     for _ in range(5):
-        ((first, last, count),) = window.acquire("a", batches(0, 500), Wanted(500), terms, 0)
+        ((first, last, count),) = window.acquire("a", batches(0, 500), AcquireLimits(500), terms, 0)
         sizes.append((last - first + 1, count))
         window.on_acknowledge("a", [Acknowledgement(first, last, (RELEASE,))], "t", terms, 0)
         window.ready()
         window.on_stored(None, 0, terms)
-    assert sizes == [(250, 6), (62, 7), (7, 8), (1, 9), (1, 10)]
+    assert sizes == [(250, 6), (125, 7), (62, 8), (31, 9), (1, 10)]
+
+
+def test_a_batch_that_is_always_released_is_halved_from_its_size_as_in_kafka() -> None:
+    window, terms = Window(0), ShareSettings(1000, 10, 1000)
+    sizes = []
+    for _ in range(10):
+        ((first, last, _),) = window.acquire("a", batches(0, 512), AcquireLimits(512), terms, 0)
+        sizes.append(last - first + 1)
+        window.on_acknowledge("a", [Acknowledgement(first, last, (RELEASE,))], "t", terms, 0)
+        window.ready()
+        window.on_stored(None, 0, terms)
+    assert sizes == [512] * 5 + [256, 128, 64, 32, 1]
 
 
 def test_no_more_records_than_locks() -> None:
@@ -224,8 +236,10 @@ def test_no_more_records_than_locks() -> None:
 
 def test_a_strict_limit_is_kept_and_a_batch_is_taken_whole_otherwise() -> None:
     window = Window(0)
-    assert window.acquire("a", batches(0, 10, 20, 30), Wanted(12), TERMS, 0) == [Acquired(0, 19, 1)]
-    strict = Wanted(3, is_strict=True)
+    assert window.acquire("a", batches(0, 10, 20, 30), AcquireLimits(12), TERMS, 0) == [
+        Acquired(0, 19, 1)
+    ]
+    strict = AcquireLimits(3, is_strict=True)
     assert window.acquire("b", batches(20, 30), strict, TERMS, 0) == [Acquired(20, 22, 1)]
     say(window, "a", 0, 19, RELEASE)
     stored(window)
@@ -234,7 +248,7 @@ def test_a_strict_limit_is_kept_and_a_batch_is_taken_whole_otherwise() -> None:
 
 def test_pieces_end_where_batches_do() -> None:
     window = Window(0)
-    found = window.acquire("a", batches(0, 4, 8, 12, 16), Wanted(100, 6), TERMS, 0)
+    found = window.acquire("a", batches(0, 4, 8, 12, 16), AcquireLimits(100, 6), TERMS, 0)
     assert found == [Acquired(0, 7, 1), Acquired(8, 15, 1)]
 
 
@@ -349,7 +363,7 @@ class Histories(RuleBasedStateMachine):
             for first in range(start - start % 5, min(start + 20, self.END), 5)
             if first + 4 >= self.log_start
         ]
-        wanted = Wanted(count, 5, strict)
+        wanted = AcquireLimits(count, 5, strict)
         for first, last, deliveries in self.window.acquire(
             member, read, wanted, self.terms, self.now_ms
         ):
@@ -529,7 +543,7 @@ def test_what_a_member_leaves_does_not_rest() -> None:
     assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [Acquired(0, 3, 2)]
 
 
-BURYING = TERMS._replace(buries=True)
+BURYING = TERMS._replace(dead_letter_topic="letters")
 
 
 def test_what_is_rejected_is_stored_after_its_letter_is_written() -> None:

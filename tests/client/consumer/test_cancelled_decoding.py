@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from moldau.client import ClientClosed
-from moldau.client.serdes.contract import DeserializationFailed
 from moldau.runtime import Runtime
+from moldau.values.failures import DeserializationFailed
 from tests.client.consumer.test_consumer import consumer, fill, read_all
 from tests.client.consumer.test_membership import PROTOCOLS, member
 from tests.client.world import ClientWorld

@@ -70,7 +70,7 @@ def test_arrow_has_all_of_it() -> None:
 def test_without_pyarrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     part = polled()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ConfigError, match=r"pip install 'pyarrow>="):
+    with pytest.raises(ConfigError, match=r"pip install 'moldau\[arrow\]'"):
         part.to_arrow()
 
 

@@ -248,7 +248,7 @@ def test_a_consumer_that_is_not_read_has_a_bounded_memory() -> None:
             reader.assign([("t", 0)])
             await reader.seek_to_beginning()
             await asyncio.sleep(10)
-            return sum(each.buffered_bytes for each in reader._reading.assignment)
+            return sum(each.buffered_bytes for each in reader._core.positions.values())
 
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])

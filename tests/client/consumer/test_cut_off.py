@@ -248,7 +248,7 @@ def test_a_commit_that_ends_with_the_runtime_it_was_given_cancels_nobody() -> No
         world.cluster.silence.add(OffsetCommitRequest)
         waiting = asyncio.create_task(reader.commit({("t", 0): 1}))
         await asyncio.sleep(1.0)
-        (commit,) = reader._group._under_way
+        (commit,) = reader._group.commits.pending
         commit.cancel()
         with pytest.raises(KafkaError, match="not committed"):
             await waiting
@@ -267,7 +267,7 @@ def test_a_commit_that_is_begun_as_the_close_ends_says_so(is_cut: bool) -> None:
         reader.assign([("t", 0)])
         await read_all(reader, 10)
         loop, group = asyncio.get_running_loop(), reader._group
-        inner = group._session.aclose
+        inner = group._leave
         begun: list[asyncio.Task[None]] = []
         refused: list[str] = []
 
@@ -277,14 +277,14 @@ def test_a_commit_that_is_begun_as_the_close_ends_says_so(is_cut: bool) -> None:
             except ClientClosed as error:
                 refused.append(error.reason)
 
-        async def aclose(*given: Any) -> None:
+        async def leave(*given: Any) -> None:
             await inner(*given)
             if is_cut:
                 closing.cancel()
             commit()
             loop.call_soon(commit)
 
-        group._session.aclose = aclose
+        group._leave = leave
         closing = asyncio.create_task(reader.aclose(1.0))
         await asyncio.wait([closing])
         assert closing.cancelled() is is_cut

@@ -12,10 +12,10 @@ import pytest
 from moldau.client import Consumer, ConsumerRecord, PartitionRecords
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.serdes import DeserializationFailed, JsonDeserializer, Place
-from moldau.client.serdes.wire import frame
 from moldau.errors import ConfigError
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
+from moldau.values.wire import frame
 from tests.client.scripted import Log
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
 from tests.client.world import BOOTSTRAP, ClientWorld

@@ -172,7 +172,7 @@ def test_a_topic_that_is_deleted_is_not_made_again_by_who_subscribes_to_a_patter
             await reader.subscribe(pattern="t.*")
             await reader.poll(0.1)
             # As the coordinator's answer would have it read, which has no patterns here.
-            reader._reading.read([TopicPartition("t", 0)], from_committed=True)
+            reader._fetcher.read([TopicPartition("t", 0)], from_committed=True)
             await reader.poll(2.0)
             del world.cluster.topics["t"]
             for _ in range(2):

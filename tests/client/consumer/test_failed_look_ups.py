@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer
-from moldau.client.consumer.position import Position, PositionState
-from moldau.client.consumer.positions import Positions
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_positions import T0, cluster, positions, reading
 from tests.client.scripted import Log
 from tests.client.world import ClientWorld
 
@@ -183,41 +180,3 @@ def test_a_log_is_held_against_its_new_leader_after_a_refusal_was_told() -> None
 
 def _is_check(request: object) -> bool:
     return isinstance(request, OffsetForLeaderEpochRequest)
-
-
-def _refused_check() -> tuple[Positions, Position]:
-    made = positions()
-    position = reading(made, cluster())
-    made.leaders_changed(cluster(epoch=6))
-    made.could_not_look_up(position.asked(), KafkaError(DENIED), 1.0)
-    return made, position
-
-
-def test_what_lies_here_is_not_given_out_while_its_check_has_failed() -> None:
-    made, position = _refused_check()
-    with pytest.raises(KafkaError):
-        made.take(10)
-    assert position.state is PositionState.VALIDATING
-    assert made.take(10) == []
-    assert made.waiting(PositionState.VALIDATING, 1.0) == []
-    assert made.waiting(PositionState.VALIDATING, made.next_wake(1.0) or 0.0) == [position]
-    made.validated(position.asked(), 20, 5)
-    assert made.take(10)[0].records[0].offset == 10
-
-
-def test_a_second_error_does_not_hide_where_the_first_came_from() -> None:
-    made, position = _refused_check()
-    position.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-    with pytest.raises(KafkaError):
-        made.take(10)
-    assert position.state is PositionState.VALIDATING
-
-
-def test_a_seek_settles_what_a_failed_check_left_open() -> None:
-    made, position = _refused_check()
-    made.assignment.require(T0).seek(7)
-    assert (position.state, position.error) == (PositionState.READING, None)
-    position.fail(KafkaError(ErrorCode.CORRUPT_MESSAGE))
-    with pytest.raises(KafkaError):
-        made.take(10)
-    assert position.state is PositionState.READING

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moldau.client.consumer.fetch_room import FetchRoom
+from moldau.client.consumer.fetch import FetchRoom
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill, read_all
@@ -27,7 +27,9 @@ def test_all_brokers_together_stay_within_the_bound(leaders: list[int]) -> None:
             most = 0
             for _ in range(20):
                 await asyncio.sleep(0.1)
-                most = max(most, sum(each.buffered_bytes for each in reader._reading.assignment))
+                most = max(
+                    most, sum(each.buffered_bytes for each in reader._core.positions.values())
+                )
                 await reader.poll(0.0, max_records=10)
             return most
 

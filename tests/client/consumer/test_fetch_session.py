@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.consumer.fetch_session import FetchPosition, FetchSession
+from moldau.client.consumer.fetch import FetchPosition, FetchSession
 from moldau.link.metadata import TopicPartition
 
 ID = b"i" * 16
@@ -23,10 +23,10 @@ def where(number: int) -> TopicPartition:
 def test_the_first_fetch_tells_all_and_the_next_only_what_is_new() -> None:
     session = FetchSession()
     first = session.next({where(0): wish(0), where(1): wish(0)})
-    assert (first.session_id, first.epoch, first.is_full) == (0, 0, True)
+    assert (first.session_id, first.epoch, session.names_all) == (0, 0, True)
     session.answered(7)
     second = session.next({where(0): wish(5), where(2): wish(0)})
-    assert (second.session_id, second.epoch, second.is_full) == (7, 1, False)
+    assert (second.session_id, second.epoch, session.names_all) == (7, 1, False)
     assert dict(second.wishes) == {where(0): wish(5), where(2): wish(0)}
     assert dict(second.forgotten) == {where(1): ID}
     session.answered(7)
@@ -50,7 +50,7 @@ def test_after_an_end_all_is_told_again() -> None:
     tell = session.next({where(0): wish(0)})
     assert (tell.session_id, tell.epoch, dict(tell.wishes)) == (0, 0, {where(0): wish(0)})
     session.answered(0)
-    assert session.next({where(0): wish(0)}).is_full, "a broker without sessions"
+    assert session.next({where(0): wish(0)}).epoch == 0, "a broker without sessions"
 
 
 def test_epochs_begin_again_after_the_last_one() -> None:
@@ -72,7 +72,7 @@ def test_the_broker_always_knows_what_is_wanted(
     known: dict[TopicPartition, FetchPosition] = {}
     for wanted, outcome in steps:
         tell = session.next(wanted)
-        if tell.is_full:
+        if tell.epoch == 0:
             known = {}
         for each in tell.forgotten:
             del known[each]

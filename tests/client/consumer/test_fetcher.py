@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.consumer.fetcher import Fetcher
+from moldau.client.consumer.consumer_core import ConsumerCore, ConsumerReady
 from moldau.link.connection import Connection
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.fetch import FetchRequest
@@ -74,7 +74,7 @@ def test_a_fetch_that_could_not_be_made_is_made_again(monkeypatch: pytest.Monkey
             assert await read_all(reader, 30) == {0: list(range(30))}
             reader.assign([("t", 0), ("t", 1)])
             assert await read_all(reader, 30) == {1: list(range(30))}
-            assert reader._reading.fetcher._room.asked_bytes <= 1000
+            assert reader._core.fetches._room.asked_bytes <= 1000
         assert [str(each["exception"]) for each in reported] == ["a bug"]
 
     with ClientWorld() as world:
@@ -124,14 +124,14 @@ def test_a_broker_that_had_nothing_is_asked_again_when_something_was_taken() -> 
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The brokers that were asked, a fetch each."""
     found: list[int] = []
-    fetch = Fetcher._fetch_from
+    ready = ConsumerCore.ready
 
-    def seen(fetcher: Fetcher, node_id: int, *args: Any, **named: Any) -> None:
-        before = set(fetcher._fetching)
-        fetch(fetcher, node_id, *args, **named)
-        found.extend(fetcher._fetching - before)
+    def seen(core: ConsumerCore, now: float) -> ConsumerReady:
+        wanted = ready(core, now)
+        found.extend(each.node_id for each in wanted.fetches)
+        return wanted
 
-    monkeypatch.setattr(Fetcher, "_fetch_from", seen)
+    monkeypatch.setattr(ConsumerCore, "ready", seen)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client.base.interceptor import ConsumerInterceptor
-from moldau.client.consumer.fetcher import Fetcher
+from moldau.client.consumer.consumer_core import ConsumerCore, ConsumerReady
 from moldau.client.consumer.records import PartitionRecords
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill
@@ -77,12 +77,12 @@ def test_who_lets_nothing_of_it_through_need_not_wait_for_the_next(bounds: dict[
 def test_a_record_that_is_waited_for_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """That which asks for the next one."""
     looks, count = 0, 10
-    fetch = Fetcher._fetch
+    ready = ConsumerCore.ready
 
-    def looking(fetcher: Fetcher) -> None:
+    def looking(core: ConsumerCore, now: float) -> ConsumerReady:
         nonlocal looks
         looks += 1
-        fetch(fetcher)
+        return ready(core, now)
 
     async def main(runtime: Runtime) -> int:
         async with consumer(runtime, auto_offset_reset="earliest") as reader:
@@ -94,7 +94,7 @@ def test_a_record_that_is_waited_for_costs_one_look(monkeypatch: pytest.MonkeyPa
                 assert await reader.poll(SOON_S)
             return looks - before
 
-    monkeypatch.setattr(Fetcher, "_fetch", looking)
+    monkeypatch.setattr(ConsumerCore, "ready", looking)
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])
         assert count <= world.run_client(main) <= count + 2

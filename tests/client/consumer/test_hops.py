@@ -1,4 +1,4 @@
-"""How many objects of the client a poll goes through that finds nothing: may only fall."""
+"""How many objects of the client a poll goes through: may only fall."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tests.client.consumer.test_membership import PROTOCOLS, member
 from tests.client.world import ClientWorld
 from tests.uncollected import no_collections
 
-HOPS_MAX: Final = 5
+MISS_MAX: Final = 5
+HIT_MAX: Final = 12
+HIT_AND_FETCH_MAX: Final = 18
+"""Where the poll also sends a fetch that an earlier one has put off."""
 
 
 class Hops:
@@ -62,7 +65,7 @@ def test_a_poll_that_misses_goes_through_few_objects() -> None:
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         hops = world.run_client(main)
-    assert len(hops) <= HOPS_MAX, " ".join(hops)
+    assert len(hops) <= MISS_MAX, " ".join(hops)
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
@@ -77,4 +80,45 @@ def test_a_poll_of_a_member_that_misses_goes_through_few_objects(kind: str) -> N
     with ClientWorld() as world:
         fill(world.cluster.add_topic("t", [1])[0], 10)
         hops = world.run_client(main)
-    assert len(hops) <= HOPS_MAX, " ".join(hops)
+    assert len(hops) <= MISS_MAX, " ".join(hops)
+
+
+async def of_hits(reader: Consumer) -> list[list[str]]:
+    """The classes of the objects that each poll goes through that finds records."""
+    found = []
+    await asyncio.sleep(1.0)
+    with no_collections():
+        for _ in range(15):
+            with Hops() as hops:
+                parts = await reader.poll(1.0)
+            assert parts
+            found.append(list(hops.classes.values()))
+    return found
+
+
+@pytest.mark.parametrize("kind", [None, *PROTOCOLS])
+def test_a_poll_that_hits_goes_through_few_objects(kind: str | None) -> None:
+    options: dict[str, Any] = {"max_poll_records": 2, "max_partition_fetch_bytes": 200}
+
+    async def main(runtime: Runtime) -> list[list[str]]:
+        if kind is None:
+            reader = consumer(runtime, auto_offset_reset="earliest", **options)
+        else:
+            reader = member(runtime, kind, **options)
+        async with reader:
+            if kind is None:
+                reader.assign([("t", 0)])
+            else:
+                await reader.subscribe("t")
+            while not reader.assignment:
+                await reader.poll(0.1)
+            return await of_hits(reader)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 100)
+        hops = world.run_client(main)
+    fetching = [each for each in hops if "FetchSession" in each]
+    hits = [each for each in hops if each not in fetching]
+    assert (bool(fetching), bool(hits)) == (True, True)
+    assert max(map(len, hits)) <= HIT_MAX, max(hits, key=len)
+    assert max(map(len, fetching)) <= HIT_AND_FETCH_MAX, max(fetching, key=len)

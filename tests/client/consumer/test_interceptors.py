@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from moldau.client import Consumer, ConsumerInterceptor, PartitionRecords, TopicPartition
-from moldau.client.consumer.interceptors import Interceptors
+from moldau.client.consumer.reader import Interceptors
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill, read_all

@@ -169,7 +169,7 @@ def test_who_cannot_share_partitions_out_ends_all_the_same(how: How, hears_of_it
         async with member(runtime, "cooperative", max_poll_records=5, **often) as reader:
             await reader.subscribe("t")
             await read_ten(reader)
-            reader._group._session.member._assignors = {"cooperative-sticky": Fails()}
+            reader._group.member._assignors = {"cooperative-sticky": Fails()}
             reader.enforce_rebalance()
             with suppress(ZeroDivisionError):
                 await read_for(reader, runtime.clock, 5.0 if hears_of_it else 0.25)

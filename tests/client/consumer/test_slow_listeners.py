@@ -171,7 +171,7 @@ def test_what_is_told_first_when_the_runtime_ends_is_told_to_the_end(place: Plac
                 has_begun.set()
                 await asyncio.Event().wait()
 
-            group.commit_before = commit_before
+            group.commits.commit_before = commit_before
             leaving = asyncio.create_task(reader.unsubscribe())
             await has_begun.wait()
             with pytest.raises(TimeoutError):

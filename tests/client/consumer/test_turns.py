@@ -55,16 +55,16 @@ class Worked:
     """The clock of a consumer whose user works without a pause."""
 
     def __init__(self, reader: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._clock: Clock = reader._polling._clock
+        self._clock: Clock = reader._reader._clock
         self._ahead_s = 0.0
-        give_way = reader._polling._give_way
+        give_way = reader._reader._give_way
 
         async def gives_way() -> None:
             await self.catch_up()
             await give_way()
 
-        monkeypatch.setattr(reader._polling, "_clock", self)
-        monkeypatch.setattr(reader._polling, "_give_way", gives_way)
+        monkeypatch.setattr(reader._reader, "_clock", self)
+        monkeypatch.setattr(reader._reader, "_give_way", gives_way)
 
     def monotonic(self) -> float:
         return self._clock.monotonic() + self._ahead_s
@@ -206,13 +206,13 @@ def test_the_faster_records_go_by_the_more_share_a_look_at_the_clock(
         async with consumer(runtime, auto_offset_reset="earliest") as reader:
             clock = Worked(reader, monkeypatch)
             reader.assign([("t", 0)])
-            looked_at, offset, gives_way = list[int](), -1, reader._polling.give_way_if_due
+            looked_at, offset, gives_way = list[int](), -1, reader._reader.give_way_if_due
 
             async def looks() -> bool:
                 looked_at.append(offset)
                 return await gives_way()
 
-            monkeypatch.setattr(reader._polling, "give_way_if_due", looks)
+            monkeypatch.setattr(reader._reader, "give_way_if_due", looks)
             async for record in reader:
                 offset = record.offset
                 clock.work(0.02 if offset in slow else 0.0)
@@ -294,7 +294,7 @@ def test_there_are_turns_enough_for_a_heartbeat_and_its_answer() -> None:
         async with consumer(runtime) as reader:
             turns: list[int] = []
             other = asyncio.create_task(_count(turns))
-            await reader._polling._give_way()
+            await reader._reader._give_way()
             other.cancel()
             assert len(turns) == 4
 

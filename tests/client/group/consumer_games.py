@@ -34,7 +34,7 @@ from moldau.broker.server.storage import format_if_empty
 from moldau.broker.settings import broker_settings
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.reading import Reading as WhatIsRead
+from moldau.client.consumer.progress import ReadProgress
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import NOBODY, Identity, Member
@@ -383,33 +383,33 @@ class Game:
             ):
                 stack.enter_context(patch.object(owner, name, then(getattr(owner, name))))
             for name in ("consumed", "done", "let_go"):
-                hears = self._hearing_what_is_chosen(name, getattr(WhatIsRead, name))
-                stack.enter_context(patch.object(WhatIsRead, name, hears))
-            for of, name in ((WhatIsRead, "change_begins"), (ConsumerGroup, "_say_goodbye")):
-                hears = self._hearing_goodbyes(getattr(of, name))
-                stack.enter_context(patch.object(of, name, hears))
+                hears = self._hearing_what_is_chosen(name, getattr(ReadProgress, name))
+                stack.enter_context(patch.object(ReadProgress, name, hears))
+            for name in ("_begin_change", "_say_goodbye"):
+                hears = self._hearing_goodbyes(getattr(ConsumerGroup, name))
+                stack.enter_context(patch.object(ConsumerGroup, name, hears))
             yield
 
     def _hearing_what_is_chosen(
         self, name: str, original: Callable[..., Any]
     ) -> Callable[..., Any]:
-        def heard(reader: WhatIsRead, *arguments: Any) -> Any:
+        def heard(of: ReadProgress, *arguments: Any) -> Any:
             is_inner, self._is_choosing = self._is_choosing, True  # `let_go` calls the others
             try:
-                chosen = original(reader, *arguments)
+                chosen = original(of, *arguments)
             finally:
                 self._is_choosing = is_inner
             for life in () if is_inner else self.lives:
-                if vars(life.consumer).get("_reading") is reader and chosen is not None:
+                if of is life.progress and chosen is not None:
                     life.on_chosen(chosen, name)
             return chosen
 
         return heard
 
     def _hearing_goodbyes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def heard(of: WhatIsRead | ConsumerGroup, *arguments: Any) -> Any:
+        def heard(of: ConsumerGroup, *arguments: Any) -> Any:
             for life in self.lives:
-                if of in (life.consumer._group, life.reader):
+                if of is life.consumer._group:
                     life.on_goodbye()
             return original(of, *arguments)
 

@@ -85,13 +85,13 @@ class Life(Caller, RebalanceListener):
     @property
     def identity(self) -> Identity:
         group = self.consumer._group
-        return NOBODY if group is None else group._member.identity
+        return NOBODY if group is None else group.member.identity
 
     @property
-    def reader(self) -> object:
+    def progress(self) -> object:
         """What tells its group how far it is."""
         group = self.consumer._group
-        return None if group is None else group.reader
+        return None if group is None else group._core.progress
 
     def soil(self) -> None:
         """What it was given may be given to others once more."""
@@ -433,7 +433,7 @@ class Life(Caller, RebalanceListener):
     @property
     def _goes_on_alone(self) -> bool:
         group = self.consumer._group
-        is_rebalancing = group is None or group._member.is_rebalancing
+        is_rebalancing = group is None or group.member.is_rebalancing
         is_member = self.identity != NOBODY and not is_rebalancing
         return is_member and self._is_alone and self.closing is None
 
@@ -513,9 +513,7 @@ class Life(Caller, RebalanceListener):
     @property
     def _is_changing(self) -> bool:
         group = self.consumer._group
-        return group is not None and (
-            group._session.is_attentive or bool(group._session._unsettled)
-        )
+        return group is not None and (group.is_attentive or bool(group._unsettled))
 
     def _owed(self) -> dict[TopicPartition, tuple[int, int, int]]:
         """What has to be committed when it ends now: the offset, how many were stored before, and

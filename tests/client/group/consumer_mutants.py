@@ -9,14 +9,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from moldau.client.consumer.backlog import Backlog
+from moldau.client.consumer.commits import Commits
 from moldau.client.consumer.consumer import Consumer
-from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.reading import Reading
+from moldau.client.consumer.progress import ReadProgress
+from moldau.client.consumer.reader import RecordStream
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer_session import ConsumerSession
 from moldau.records import ConsumerRecord
 from tests.broker.simulation.search import Hunt, Mutant
 from tests.client.group.consumer_book import Promise
@@ -29,7 +28,7 @@ Mutation = AbstractContextManager[object]
 
 def what_goes_is_not_committed() -> Mutation:
     """Partitions are revoked, and what was given of them is forgotten."""
-    return patch.object(ConsumerGroup, "commit_before", ConsumerGroup.commits_ended)
+    return patch.object(Commits, "commit_before", Commits.commits_ended)
 
 
 def nothing_is_committed_at_last() -> Mutation:
@@ -38,7 +37,7 @@ def nothing_is_committed_at_last() -> Mutation:
     async def nothing(*_: object) -> None:
         return None
 
-    return patch.object(ConsumerGroup, "_commit_at_last", nothing)
+    return patch.object(Commits, "commit_at_last", nothing)
 
 
 def who_unsubscribes_waits_for_nothing() -> Mutation:
@@ -47,7 +46,7 @@ def who_unsubscribes_waits_for_nothing() -> Mutation:
     async def nothing(*_: object) -> None:
         return None
 
-    return patch.object(ConsumerSession, "run_changes", nothing)
+    return patch.object(ConsumerGroup, "run_changes", nothing)
 
 
 @contextmanager
@@ -76,49 +75,49 @@ def nobody_gives_up_before_he_joins() -> Mutation:
 
 def a_record_too_many_is_committed() -> Mutation:
     """One that no poll has given yet."""
-    original = Reading._ahead_of
+    original = ReadProgress._ahead_of
 
-    def ahead(reader: Reading, left: Any) -> Any:
-        found = original(reader, left)
+    def ahead(progress: ReadProgress, left: Any) -> Any:
+        found = original(progress, left)
         return {where: each._replace(offset=each.offset + 1) for where, each in found.items()}
 
-    return patch.object(Reading, "_ahead_of", ahead)
+    return patch.object(ReadProgress, "_ahead_of", ahead)
 
 
 def the_timer_commits_what_is_in_hand() -> Mutation:
     """As a poll would, which comes when the user is done with all."""
-    return patch.object(Reading, "done", Reading.consumed)
+    return patch.object(ReadProgress, "done", ReadProgress.consumed)
 
 
 def what_is_at_hand_counts_as_done() -> Mutation:
     """To the timer, while the user goes through records or parts."""
-    return patch.object(Backlog, "done", Backlog.consumed)
+    return patch.object(ReadProgress, "finished", ReadProgress.returned)
 
 
 def what_a_poll_gave_counts_as_done() -> Mutation:
     """To the timer."""
-    return patch.object(Backlog, "gave", lambda *_: None)
+    return patch.object(ReadProgress, "gave", lambda *_: None)
 
 
 def the_timer_takes_commits_back() -> Mutation:
     """The user's own, which covered what he had in hand."""
-    return patch.object(Reading, "commit_begins", lambda *_: None)
+    return patch.object(ReadProgress, "_note_commit", lambda *_: None)
 
 
 def a_commit_leaves_out_what_is_at_hand() -> Mutation:
     """As if it went by itself."""
 
-    return patch.object(Backlog, "consumed", Backlog.done)
+    return patch.object(ReadProgress, "returned", ReadProgress.finished)
 
 
 def nothing_is_committed_as_time_passes() -> Mutation:
     """By polls alone."""
-    return patch.object(ConsumerGroup, "_commit_meanwhile", lambda _: None)
+    return patch.object(Commits, "_commit_meanwhile", lambda _: None)
 
 
 def a_cancelled_task_was_done() -> Mutation:
     """With what it had at hand."""
-    return patch.object(Reading, "_is_finished", lambda *_: True)
+    return patch.object(ReadProgress, "_is_finished", lambda *_: True)
 
 
 # What is given.
@@ -126,24 +125,24 @@ def a_cancelled_task_was_done() -> Mutation:
 
 def what_is_left_of_a_part_is_lost() -> Mutation:
     """When its reader leaves it in the middle."""
-    return patch.object(Backlog, "_cut", lambda _: None)
+    return patch.object(ReadProgress, "_cut", lambda _: None)
 
 
 def a_paused_part_is_read_on() -> Mutation:
     """By who is in the midst of it."""
-    return patch.object(Backlog, "pause", lambda *_: None)
+    return patch.object(ReadProgress, "pause", lambda *_: None)
 
 
 def a_seek_keeps_what_lies_here() -> Mutation:
     """It is given before what was sought."""
-    return patch.object(Backlog, "drop", lambda *_: None)
+    return patch.object(ReadProgress, "drop", lambda *_: None)
 
 
 def who_is_cut_off_has_no_stream_any_more() -> Mutation:
     """As with an asynchronous generator."""
 
     async def generated(consumer: Consumer) -> AsyncIterator[ConsumerRecord]:
-        async for record in RecordStream(consumer._polling, 500):
+        async for record in RecordStream(consumer._reader, 500):
             yield record
 
     return patch.object(Consumer, "__aiter__", generated)

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer_session import AnyMember
 from moldau.client.group.member import Ask, Kind, MemberSettings, Wanted
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.backoff import Backoff
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
+from moldau.runtime.backoff import Backoff
 from tests.client.group.classic_model import ClassicModel
 from tests.client.group.consumer_model import ConsumerModel
 

@@ -10,15 +10,19 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.client.group.assignors import load_assignors
+from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import MemberSettings, Wanted
+from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.protocol.messages.sync_group import SyncGroupResponse
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import fill, read_all
 from tests.client.group.test_simulated_groups import OPTIONS, consumer
@@ -178,3 +182,97 @@ def test_a_name_in_use_is_told_once_for_each_time_that_it_is_asked_for() -> None
         assert isinstance(error, KafkaError)
         assert (error.context["group"], error.context["instance"]) == ("g", "i")
         assert member.take_error() is None
+
+
+class _Static:
+    """The core of a classic static member, and its coordinator by hand."""
+
+    def __init__(self) -> None:
+        terms = MemberSettings("g", instance_id="i", session_timeout_s=1000.0)
+        self.core = ClassicConsumer(terms, load_assignors(["range"]), random.Random(7))
+        self.now = 1.0
+        self.core.subscribe(Wanted(frozenset({"t"})))
+        self.joins = 0
+
+    def asked(self) -> Any:
+        """The next request."""
+        for _ in range(20):
+            self.now += 10
+            self.core.on_poll(self.now)
+            ready = self.core.ready(self.now)
+            if self.core.begin_change() is not None:
+                self.core.end_change(self.now)
+            if ready.ask is not None:
+                return ready.ask.request
+        raise AssertionError("it asks for nothing")
+
+    def answer(self, answer: Any) -> None:
+        self.core.on_answer(answer, self.now)
+
+    def settle(self) -> None:
+        """Let it join, as a member of its own id."""
+        while not isinstance(request := self.asked(), HeartbeatRequest):
+            if isinstance(request, JoinGroupRequest):
+                assert request.member_id == ""
+                self.joins += 1
+                member = f"m{self.joins}"
+                self.answer(joined(member))
+            else:
+                self.answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([])))
+        self.answer(HeartbeatResponse(error_code=0))
+
+    def is_out(self) -> bool:
+        """Whether an error keeps it out."""
+        return self.core.kept_out_by is not None
+
+    def beat(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        assert isinstance(self.asked(), HeartbeatRequest)
+        self.answer(HeartbeatResponse(error_code=int(code)))
+
+
+def joined(member: str) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=0,
+        generation_id=1,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="another",
+        member_id=member,
+        members=[],
+    )
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        KafkaError(ErrorCode.NETWORK_EXCEPTION),
+        HeartbeatResponse(error_code=int(ErrorCode.NOT_COORDINATOR)),
+    ],
+    ids=["no answer", "moved"],
+)
+def test_a_member_that_may_have_fenced_itself_joins_again_once(trouble: Any) -> None:
+    """The broker died with the member's last join: the next one knows it by its former id."""
+    one = _Static()
+    one.settle()
+    assert isinstance(one.asked(), HeartbeatRequest)
+    one.answer(trouble)
+    one.beat(ErrorCode.FENCED_INSTANCE_ID)
+    assert not one.is_out()
+    one.settle()
+    assert one.joins == 2
+
+    one.beat(ErrorCode.FENCED_INSTANCE_ID)
+
+    assert one.is_out(), "another one has the name"
+
+
+def test_a_member_that_another_one_replaces_stays_out() -> None:
+    one = _Static()
+    one.settle()
+    assert isinstance(one.asked(), HeartbeatRequest)
+    one.answer(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+    one.beat()
+
+    one.beat(ErrorCode.FENCED_INSTANCE_ID)
+
+    assert one.is_out()

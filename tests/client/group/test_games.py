@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer_session import AnyMember
 from moldau.client.group.member import NOBODY, Change, Identity, Kind, Wanted
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import Assignment, Subscription, Topics
 from moldau.client.group.assignors.sticky import CooperativeStickyAssignor
 from moldau.client.group.classic import ClassicMemberState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
-from moldau.client.group.consumer_session import AnyMember
 from moldau.client.group.member import NOBODY, Change, Kind, MemberSettings, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import Subscription, load_assignors
 from moldau.client.group.classic import ClassicMemberState as ClassicState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
-from moldau.client.group.consumer_session import AnyMember
 from moldau.client.group.member import NOBODY, Kind, MemberSettings, Wanted
 from moldau.client.group.subscription_bytes import (
     decode_subscription,

@@ -195,7 +195,7 @@ def test_arrays_may_stand_beside_whatever_values(values: Any) -> None:
 def test_without_pyarrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     values = pyarrow.array([b"v"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ConfigError, match=r"pip install 'pyarrow>="):
+    with pytest.raises(ConfigError, match=r"pip install 'moldau\[arrow\]'"):
         from_arrow(Columns(values))
 
 

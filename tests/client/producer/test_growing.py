@@ -13,6 +13,7 @@ from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.run import RowRun
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
+from tests import suites
 from tests.client.producer.test_accumulator import T0, T1, Pipeline, Sender, Wire, hear
 from tests.client.scripted import Log
 
@@ -21,6 +22,7 @@ GROWN = 800
 VALUE = b"v" * 40
 IN_A_STEP = 2
 SEEDS = 200
+QUICK = 60
 
 
 def growing(**changed: int | float) -> Sender:
@@ -223,7 +225,7 @@ def test_who_gives_a_size_alone_gets_just_that(given: dict[str, str], grown_byte
     assert producer._options.grown_bytes == grown_bytes
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", suites.seeds(range(SEEDS), quick=QUICK))
 def test_whatever_happens_records_are_stored_once_and_in_order(seed: int) -> None:
     """As of batches that do not grow: answers and requests lost, batches refused or too late."""
     random = Random(seed)

@@ -11,7 +11,7 @@ import pytest
 from moldau.client import Producer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.metrics import render_prometheus
-from moldau.metrics.windows import Sampled, average, largest
+from moldau.metrics.windows import SampledRows, average, largest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
 from tests.client.world import BOOTSTRAP, ClientWorld
@@ -34,7 +34,7 @@ class Hand:
 
 def test_a_rate_looks_back_over_its_windows_and_no_further() -> None:
     clock = Hand()
-    sampled = Sampled(clock, 10.0, 2, 2)
+    sampled = SampledRows(clock, 10.0, 2, 2)
     assert sampled.rate() == 0
     assert isnan(average([sampled], 0))
     assert isnan(largest([sampled], 0))

@@ -15,7 +15,7 @@ from moldau.client.base.user_code import load_interceptors
 from moldau.client.producer.delivery import Deliveries, Delivery
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
 from moldau.client.producer.sync.shared_producer import SharedProducer
-from moldau.client.serdes.contract import Place, SerializationFailed
+from moldau.client.serdes.contract import Place
 from moldau.config import BadSettings
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -23,6 +23,7 @@ from moldau.link.metadata import Topic
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import Record, open_batch
 from moldau.runtime import Runtime
+from moldau.values.failures import SerializationFailed
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 

@@ -15,13 +15,14 @@ import pytest
 from moldau.client import Producer, ProducerInterceptor, Sent
 from moldau.client.producer.record import SendOptions
 from moldau.client.producer.sync.shared_producer import SharedProducer
-from moldau.client.serdes.contract import Place, SerializationFailed
+from moldau.client.serdes.contract import Place
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
+from moldau.values.failures import SerializationFailed
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 

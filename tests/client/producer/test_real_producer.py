@@ -132,15 +132,15 @@ def test_what_the_broker_refuses_is_told_by_every_way(broker: Broker) -> None:
             heard.append(error)
 
     async def main() -> None:
-        await make_topic(broker, "narrow", max_message_bytes="1000")
+        await make_topic(broker, "producer-narrow", max_message_bytes="1000")
         async with Producer(
             bootstrap_servers=broker.bootstrap_servers, interceptors=[Noting()], max_block_ms=3000
         ) as producer:
-            delivery = await producer.send("narrow", bytes(2000), partition=0)
+            delivery = await producer.send("producer-narrow", bytes(2000), partition=0)
             with pytest.raises(KafkaError) as caught:
                 await delivery
             assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
-            await (await producer.send("narrow", b"small", partition=0))
+            await (await producer.send("producer-narrow", b"small", partition=0))
             with pytest.raises(KafkaError) as caught:
                 await producer.send("no such topic!", b"v")
             assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION

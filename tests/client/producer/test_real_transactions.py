@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -126,7 +126,7 @@ def test_what_is_read_of_overlapping_transactions_is_what_confluents_client_read
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_who_begins_waits_for_the_offset_that_an_open_transaction_holds(
-    kafka_broker: KafkaBroker, isolation: str
+    kafka_broker: KafkaBroker, isolation: Literal["read_uncommitted", "read_committed"]
 ) -> None:
     """Whatever is read: at the one before it, what the transaction covers is worked on again."""
     topic = group = f"held-{isolation.replace('_', '-')}"

@@ -18,11 +18,13 @@ from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import open_batch
 from moldau.runtime import Runtime
+from tests import suites
 from tests.client.producer.test_accumulator import T0, Sender, forget, metadata, sequence
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 SEEDS = 300
+QUICK = 80
 TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -355,7 +357,7 @@ def test_a_batch_whose_request_was_lost_is_split_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("is_idempotent", [True, False])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", suites.seeds(range(SEEDS), quick=QUICK))
 def test_whatever_happens_records_are_stored_in_order_and_once(
     seed: int, is_idempotent: bool
 ) -> None:

@@ -24,7 +24,6 @@ from moldau.client.producer.transaction import (
     TransactionState,
     TransactionStates,
 )
-from moldau.link.backoff import Backoff
 from moldau.protocol.messages import add_partitions_to_txn as adding
 from moldau.protocol.messages import txn_offset_commit as committing
 from moldau.protocol.messages.add_offsets_to_txn import (
@@ -33,6 +32,7 @@ from moldau.protocol.messages.add_offsets_to_txn import (
 )
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.runtime.backoff import Backoff
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 GROUP = GroupMetadata("g", 3, "m", None)

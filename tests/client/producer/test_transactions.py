@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -70,7 +70,9 @@ class Space:
             while (found := await self.read()) != expected:
                 assert len(found) < len(expected)
 
-    async def read(self, isolation_level: str = "read_committed") -> list[bytes]:
+    async def read(
+        self, isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed"
+    ) -> list[bytes]:
         """All values up to the end, sorted."""
         found: list[bytes] = []
         where = [TopicPartition(self.topic, index) for index in range(PARTITIONS)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pkgutil import resolve_name
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -20,12 +20,14 @@ from moldau.client.producer.run import RowRun
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import open_batch
 from moldau.runtime import Runtime
+from tests import suites
 from tests.client.producer.test_accumulator import T0, T1, Sender, sequence
 from tests.client.producer.test_splitting import begin, numbers, run_against, wide
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 SEEDS = 100
+QUICK = 40
 COMPRESS = "moldau.records.builder.compress"
 STAMP = "moldau.client.producer.batch.stamp_producer"
 OPEN = "moldau.client.producer.splitting.open_batch"
@@ -195,7 +197,7 @@ def test_one_that_cannot_be_built_again_fails_alone(monkeypatch: pytest.MonkeyPa
     assert sequence(good) == (2, 0)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", suites.seeds(range(SEEDS), quick=QUICK))
 def test_whatever_else_happens_the_others_are_stored_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,7 +341,7 @@ def heard() -> list[BaseException]:
 @pytest.mark.parametrize("acks", ["all", "0"])
 @pytest.mark.parametrize("name", IN_A_REQUEST)
 def test_a_request_that_cannot_be_made_fails_its_batches_and_no_others(
-    name: str, acks: str
+    name: str, acks: Literal["all", "0"]
 ) -> None:
     """Those of other brokers, which come behind it in the same turn, and those behind them."""
 

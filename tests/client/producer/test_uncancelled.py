@@ -13,13 +13,10 @@ import pytest
 from moldau.client import ConsumerInterceptor, PartitionRecords, ProducerInterceptor, TopicPartition
 from moldau.client.producer.batch import Batch, BatchState
 from moldau.client.producer.delivery import Sent
-from moldau.client.serdes.contract import (
-    DeserializationFailed,
-    Place,
-    SerializationFailed,
-)
+from moldau.client.serdes.contract import Place
 from moldau.records import BatchBuilder
 from moldau.runtime import Runtime
+from moldau.values.failures import DeserializationFailed, SerializationFailed
 from tests.client.consumer.test_consumer import consumer, fill, read_all
 from tests.client.consumer.test_interceptors import all_is_read_and_committed
 from tests.client.producer.test_pipeline import producer

@@ -16,11 +16,11 @@ import pydantic
 import pytest
 
 from moldau.client.serdes.avro import AvroDeserializer, AvroSerializer
-from moldau.client.serdes.avro_models import avro_of_type
 from moldau.client.serdes.contract import Place
 from moldau.client.serdes.registry import Schema, SchemaRegistry
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
+from moldau.values.avro.models import avro_of_type
 from tests.client.serdes.served_registry import served_registry
 
 

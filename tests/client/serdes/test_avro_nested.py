@@ -21,9 +21,9 @@ from moldau.client.serdes import (
     SchemaRegistry,
     SerializationFailed,
 )
-from moldau.client.serdes.avro_defaults import copied
-from moldau.client.serdes.avro_nested import DEPTH_MAX, SIZELESS_ITEMS_MAX, NestedReader
-from moldau.client.serdes.wire import frame
+from moldau.values.avro.defaults import copied
+from moldau.values.avro.nested import DEPTH_MAX, SIZELESS_ITEMS_MAX, NestedReader
+from moldau.values.wire import frame
 from tests.client.serdes.test_framed import now, run
 
 VALUE = Place("orders", False)

@@ -23,9 +23,8 @@ from moldau.client.serdes import (
 )
 from moldau.client.serdes.registry import Reference
 from moldau.errors import ConfigError
-from tests.client.serdes.test_avro_objects import named
-from tests.client.serdes.test_avro_values import logical, record
 from tests.client.serdes.test_framed import now, run
+from tests.values.avro.samples import logical, named, record
 
 VALUE = Place("orders", False)
 PART = named("Part", a="int", b="int")

@@ -14,11 +14,10 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from moldau.client.serdes import AvroDeserializer, AvroSerializer, Place, Schema, SchemaRegistry
-from moldau.client.serdes.annotations import UNKNOWN, made_of
-from moldau.client.serdes.wire import frame
-from tests.client.serdes.test_avro_objects import named
-from tests.client.serdes.test_avro_values import logical, record
+from moldau.values.annotations import UNKNOWN, made_of
+from moldau.values.wire import frame
 from tests.client.serdes.test_framed import now, run
+from tests.values.avro.samples import logical, named, record
 
 VALUE = Place("orders", False)
 AT = datetime(2026, 11, 20, tzinfo=UTC)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
-from io import BytesIO
 from numbers import Integral, Real
 from typing import Any
 from uuid import UUID
@@ -28,9 +27,10 @@ from moldau.client.serdes import (
     SchemaRegistry,
     SerializationFailed,
 )
-from moldau.client.serdes.avro_plain import Misfit
-from moldau.client.serdes.avro_values import Values
+from moldau.values.avro.fit import Values
+from moldau.values.avro.plain import Misfit
 from tests.client.serdes.test_framed import now, run
+from tests.values.avro.samples import logical, record, through
 
 VALUE = Place("orders", False)
 PAYMENT: dict[str, Any] = {
@@ -47,25 +47,6 @@ LINE: dict[str, Any] = {
     "name": "shop.Line",
     "fields": [{"name": "sku", "type": "string"}, {"name": "count", "type": "int", "default": 1}],
 }
-
-
-def logical(base: str, logical: str, **more: object) -> dict[str, Any]:
-    return {"type": base, "logicalType": logical, **more}
-
-
-def record(**types: object) -> dict[str, Any]:
-    fields = [{"name": name, "type": each} for name, each in types.items()]
-    return {"type": "record", "name": "R", "fields": fields}
-
-
-def through(schema: Any, value: Any, **reading: Any) -> Any:
-    """What a reader gets of what was written."""
-    named: dict[str, Any] = {}
-    parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
-    buffer = BytesIO()
-    fastavro.schemaless_writer(buffer, parsed, Values(named).fit(parsed)(value))
-    buffer.seek(0)
-    return fastavro.schemaless_reader(buffer, parsed, None, **reading)
 
 
 class Suit(Enum):

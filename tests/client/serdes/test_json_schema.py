@@ -20,8 +20,8 @@ from moldau.client.serdes import (
     SerializationFailed,
 )
 from moldau.client.serdes.registry import Reference
-from moldau.client.serdes.registry.schemas import JSON
 from moldau.errors import ConfigError
+from moldau.values.schema import JSON
 from tests.client.serdes.test_framed import now, run
 
 VALUE = Place("orders", False)

@@ -20,7 +20,7 @@ from moldau.client.serdes import (
     Schema,
     SchemaRegistry,
 )
-from moldau.client.serdes.wire import frame
+from moldau.values.wire import frame
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
 
 TEXT = Schema('"string"')

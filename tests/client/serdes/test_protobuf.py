@@ -19,13 +19,13 @@ from moldau.client.serdes import (
     SchemaRegistry,
     SerializationFailed,
 )
-from moldau.client.serdes.protobuf_messages import (
+from moldau.values.protobuf.messages import (
     Messages,
     messages_of_file,
     messages_of_text,
 )
-from moldau.client.serdes.registry.schemas import PROTOBUF
-from moldau.client.serdes.wire import frame
+from moldau.values.schema import PROTOBUF
+from moldau.values.wire import frame
 from tests.client.serdes.test_framed import now, run
 from tests.client.serdes.test_registry import RegistryWorld
 
@@ -159,7 +159,7 @@ def test_the_registry_is_asked_once_for_each_id() -> None:
 
     with RegistryWorld() as world:
         world.run_client(main)
-        assert world.first.counts()["GET /schemas/ids/1"] == 1
+        assert world.first.counts()["GET /schemas/ids/1"] == 2, "its rules, and its descriptors"
 
 
 def test_a_path_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from moldau.client.serdes.registry import (
     RegistryError,
     Schema,
     SchemaRegistry,
-    connections,
+    shell,
 )
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import parse_url
@@ -444,7 +444,7 @@ def test_what_is_no_answer_is_noticed(data: bytes) -> None:
 
 
 def test_an_answer_is_not_read_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "BODY_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(shell, "BODY_BYTES_MAX", 1 << 20)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n"
 
     async def main(registry: SchemaRegistry) -> RegistryError:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.client.serdes.registry import Config, RegistryError, Schema, SchemaRegistry
-from moldau.client.serdes.registry.http import HttpAnswer, HttpRequest, parse_url, redirected
+from moldau.client.serdes.registry.http import HttpRequest, parse_url, redirected
+from moldau.runtime.http_client import HttpAnswer
 from tests.client.serdes.scripted_registry import PORT
 from tests.client.serdes.test_registry import TEXT, RegistryWorld
 
@@ -86,7 +87,7 @@ def test_a_redirect_to_nowhere_is_told() -> None:
 
 def test_another_port_of_the_host_is_followed_and_no_other_scheme() -> None:
     def leads(url: str, location: str) -> str | None:
-        answer = HttpAnswer(301, b"", location)
+        answer = HttpAnswer(301, {"location": location}, b"")
         found = redirected(parse_url(url), HttpRequest("GET", "/subjects"), answer)
         return None if found is None else f"{found[0]}{found[1].target}"
 

@@ -9,9 +9,9 @@ import pytest
 
 from moldau.client import Producer
 from moldau.client.serdes import DeserializationFailed, SerializationFailed
-from moldau.client.serdes.wire import frame
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
+from moldau.values.wire import frame
 from tests.client.consumer.test_decoding import begin, consumer, fill, read, values
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
 from tests.client.world import BOOTSTRAP, ClientWorld

@@ -10,10 +10,13 @@ from typing import Any, cast
 import pytest
 
 from moldau.client.serdes import RegistryError, SchemaRegistry
-from moldau.client.serdes.registry.connections import _Stream
-from moldau.client.serdes.registry.shell import Registry, Waits, _InLoop
+from moldau.client.serdes.registry.shell import Registry, RetryPolicy, _InLoop
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.http_client import HttpTimeouts, _Stream
 from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
+
+ONCE = RetryPolicy(HttpTimeouts(1, 1), 0, Backoff(1, 1))
 
 
 class Branch:
@@ -27,7 +30,7 @@ class Branch:
 
 
 def registry_of(branch: Branch, loop: asyncio.AbstractEventLoop) -> Registry:
-    made = Registry([], Waits(1, 1, 0, 1, 1), None, None)
+    made = Registry([], ONCE, None, None)
     made._branches[loop] = cast("_InLoop", branch)
     return made
 
@@ -45,7 +48,7 @@ def test_in_a_child_it_has_no_branch_of_its_parent_any_more() -> None:
 
 
 def test_in_a_child_it_does_not_wait_for_a_thread_of_its_parent() -> None:
-    registry = Registry([], Waits(1, 1, 0, 1, 1), None, None)
+    registry = Registry([], ONCE, None, None)
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -102,11 +105,11 @@ def test_who_waits_for_an_answer_hears_of_the_close_and_is_not_cancelled(
     async def main() -> None:
         waits = asyncio.Event()
 
-        def backoff_s(self: Waits, retry: int) -> float:
+        def wait_s(self: Backoff, failures: int, random: object) -> float:
             waits.set()
             return 600.0
 
-        monkeypatch.setattr(Waits, "backoff_s", backoff_s)
+        monkeypatch.setattr(Backoff, "wait_s", wait_s)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         registry = SchemaRegistry(f"http://127.0.0.1:{port}")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from moldau.client.base.extras import need
 from moldau.client.base.given import resolve
 from moldau.client.serdes import Place, SchemaRegistry
 from moldau.client.serdes.registry.naming import (
@@ -28,6 +27,7 @@ from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from moldau.config import Settings
 from moldau.errors import ConfigError
 from moldau.plugins import Plugins
+from moldau.plugins.extras import need
 from moldau.runtime import Runtime
 from moldau.runtime.real import RealRuntime
 
@@ -244,5 +244,5 @@ def test_a_library_that_is_missing_is_told_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(ConfigError, match=r"pip install 'fastavro>="):
+    with pytest.raises(ConfigError, match=r"pip install 'moldau\[avro\]'"):
         need("fastavro", "avro")

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client.serdes import DeserializationFailed, Place
-from moldau.client.serdes.wire import (
+from moldau.client.serdes.framed import header_of
+from moldau.values.wire import (
     frame,
-    header_of,
     read_indexes,
     unframe,
     write_indexes,

@@ -17,15 +17,15 @@ from moldau.client import Admin, NewTopic, OffsetAndMetadata, Producer, Resource
 from moldau.client.admin.configs import ResourceType
 from moldau.client.admin.topics import TO_THE_END
 from moldau.client.base.arguments import known_names, offsets_to_store, partition_of, several
-from moldau.client.group.states import GROUP_STATES
+from moldau.client.group.protocols import GROUP_STATES
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, checked
 from moldau.client.producer.sync.shared_producer import SharedProducer
-from moldau.client.serdes.contract import SerializationFailed
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic
 from moldau.protocol.messages.delete_records import DeleteRecordsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
+from moldau.values.failures import SerializationFailed
 from tests.client.consumer.test_consumer import consumer
 from tests.client.world import BOOTSTRAP, ClientWorld
 

@@ -14,9 +14,9 @@ from moldau.client.consumer.share.session import (
     ShareSession,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.backoff import Backoff
 from moldau.protocol.messages import share_acknowledge as acknowledge
 from moldau.protocol.messages import share_fetch as fetch
+from moldau.runtime.backoff import Backoff
 
 TOPIC = b"t" * 16
 ONE, TWO = SharePartition(TOPIC, 0), SharePartition(TOPIC, 1)

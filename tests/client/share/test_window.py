@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.consumer.share.delays import delay_ms_of
-from moldau.client.consumer.share.window import Window
+from moldau.client.consumer.share.message import delay_ms_of
+from moldau.client.consumer.share.reader import Window
 
 
 def test_a_quick_handler_holds_more_up_to_the_limit() -> None:

@@ -21,7 +21,8 @@ from moldau.broker.coordinator.group.classic import group as classic_group
 from moldau.broker.coordinator.group.classic import offsets as classic_offsets
 from moldau.broker.coordinator.group.classic import sync
 from moldau.broker.coordinator.group.classic.step import GroupEvent
-from moldau.broker.coordinator.group.consumer import commit_checks, departure
+from moldau.broker.coordinator.group.consumer import departure
+from moldau.broker.coordinator.group.consumer import group as consumer_group
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState as ConsumerState
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
@@ -30,10 +31,10 @@ from moldau.broker.decision.outcome import give
 from moldau.broker.decision.runtime import DecisionRuntime
 from moldau.client import TopicPartition
 from moldau.client.base.arguments import OffsetAndMetadata
-from moldau.client.consumer.assignment import Assignment
-from moldau.client.consumer.position import Asked, Position
-from moldau.client.consumer.positions import Positions
-from moldau.client.consumer.reading import Reading
+from moldau.client.consumer.consumer_core import ConsumerCore
+from moldau.client.consumer.membership import ConsumerGroup
+from moldau.client.consumer.position import Position, RequestedPosition
+from moldau.client.consumer.progress import ReadProgress
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.member import Change, Kind, Member
@@ -41,7 +42,6 @@ from moldau.client.group.session import GroupSession
 from moldau.client.producer.batch import Batch, Trace
 from moldau.client.producer.queue import PartitionQueue
 from moldau.ids import Uuid
-from moldau.link.metadata import Metadata
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.protocol.messages.join_group import JoinGroupResponse
 from moldau.protocol.messages.sync_group import SyncGroupRequest
@@ -59,73 +59,64 @@ Mutation = AbstractContextManager[object]
 def begins_at_the_beginning() -> Mutation:
     """What the group has committed is asked for, and forgotten."""
     return patch.object(
-        Positions,
-        "found_committed",
-        lambda self, asked, offset, epoch: (
-            position.forget(self.assignment.reset)
-            if (position := self.assignment.current(asked)) is not None
-            else None
-        ),
+        Position, "on_committed", lambda self, offset, epoch: self.forget(self.policy.reset)
     )
 
 
 def commits_what_was_fetched() -> Mutation:
     """Not only what was given out."""
 
-    def consumed(self: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
+    def consumed(self: ReadProgress) -> dict[TopicPartition, OffsetAndMetadata]:
         return {
             each.where: OffsetAndMetadata(each.fetch_offset, "", each.epoch)
-            for each in self.assignment
+            for each in self._positions.values()
             if each.position >= 0
         }
 
-    return patch.object(Reading, "consumed", consumed)
+    return patch.object(ReadProgress, "consumed", consumed)
 
 
 @contextmanager
 def takes_back_what_it_has_committed() -> Iterator[None]:
     """As time passes: some records less than the poll before."""
-    original = Reading.done
+    original = ReadProgress.done
 
-    def done(self: Reading) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    def done(self: ReadProgress) -> dict[TopicPartition, OffsetAndMetadata] | None:
         found = original(self) or {}
         return {where: each._replace(offset=each.offset // 2) for where, each in found.items()}
 
-    with patch.object(Reading, "done", done):
+    with patch.object(ReadProgress, "done", done):
         yield
 
 
 def believes_old_answers() -> Mutation:
     """An answer to a look-up or fetch counts although the partition was assigned anew since."""
 
-    def current(self: Assignment, asked: Asked) -> Position | None:
-        return self.get(asked.where)
+    def current(self: ConsumerCore, requested: RequestedPosition) -> Position | None:
+        return self.positions.get(requested.where)
 
-    return patch.object(Assignment, "current", current)
+    return patch.object(ConsumerCore, "current", current)
 
 
 def commits_old_offsets_to_new_topics() -> Mutation:
     """By the id that the name has now."""
 
     def topic_ids(
-        self: Reading, partitions: Iterable[TopicPartition]
+        self: ConsumerCore, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Uuid]:
-        known = self._cluster.metadata.topics
+        known = self.metadata.topics
         return {
             each: known[each.topic].topic_id if each.topic in known else bytes(16)
             for each in partitions
         }
 
-    return patch.object(Reading, "topic_ids", topic_ids)
+    return patch.object(ConsumerCore, "topic_ids", topic_ids)
 
 
 def reads_on_in_a_new_topic() -> Mutation:
     """A topic that was made again is read from where the old one was."""
 
-    def check_topics(self: Assignment, metadata: Metadata) -> set[TopicPartition]:
-        return set()
-
-    return patch.object(Assignment, "check_topics", check_topics)
+    return patch.object(ConsumerCore, "on_topics", lambda self: None)
 
 
 def keeps_what_is_lost() -> Mutation:
@@ -177,13 +168,13 @@ def watches_no_topics_when_it_is_back() -> Iterator[None]:
 @contextmanager
 def reads_on_what_was_revoked() -> Iterator[None]:
     """The listener is told, and the positions stay."""
-    original = Reading.take_over
+    original = ConsumerGroup._take_over
 
-    def take_over(self: Reading, change: Change) -> None:
+    def take_over(self: ConsumerGroup, change: Change) -> None:
         if change.kind is not Kind.REVOKED:
             original(self, change)
 
-    with patch.object(Reading, "take_over", take_over):
+    with patch.object(ConsumerGroup, "_take_over", take_over):
         yield
 
 
@@ -219,7 +210,7 @@ def takes_commits_of_any_generation() -> Mutation:
 
 
 def takes_commits_of_any_epoch() -> Mutation:
-    return patch.object(commit_checks, "check_commit", lambda *_, **__: None)
+    return patch.object(consumer_group, "check_commit", lambda *_, **__: None)
 
 
 @contextmanager

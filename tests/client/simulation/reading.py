@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from moldau.client import Consumer, RebalanceListener, TopicPartition
-from moldau.client.group.consumer_session import AnyMember
+from moldau.client.consumer.membership import AnyMember
 from tests.broker.simulation.promises import demand
 from tests.client.simulation.promises import Promise
 from tests.client.simulation.records import Read, is_mortal
@@ -39,7 +39,7 @@ class Reading(RebalanceListener):
         """Its core."""
         group = self.reader._group
         assert group is not None
-        return group._session.member
+        return group.member
 
     def _heard(self, what: str, partitions: Sequence[TopicPartition], *, were_there: bool) -> None:
         self._truth.counts[what] += len(partitions)

@@ -18,19 +18,19 @@ from moldau.broker.coordinator.batches import Ended, Stored
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.states import ClassicGroupState as ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
+from moldau.broker.coordinator.group.coordinator import ShardGroupServices
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.group.services import ShardGroupServices
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
 from moldau.broker.coordinator.running_shard import RunningShard
 from moldau.broker.coordinator.shard import NO_PRODUCER
 from moldau.broker.decision.log import Append
 from moldau.broker.server import Broker
 from moldau.client import TopicPartition
+from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer_session import AnyMember
 from moldau.client.group.member import NOBODY, Identity, Member
 from moldau.client.group.offsets import GroupOffsets
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -21,7 +21,6 @@ from moldau.client import (
     RebalanceListener,
     TopicPartition,
 )
-from moldau.client.serdes.contract import DeserializationFailed
 from moldau.client.sync import (
     Admin,
     ClientNotStarted,
@@ -32,6 +31,7 @@ from moldau.client.sync import (
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing import SyncEmbeddedBroker
+from moldau.values.failures import DeserializationFailed
 from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
 
 
@@ -139,7 +139,7 @@ def test_while_one_thread_goes_through_records_no_other_reads(
             lambda: next(iter(consumer.batches(max_records=1))),
             lambda: consumer.poll(1.0, max_records=1),
             consumer.commit,
-            lambda: consumer.commit_soon().result(10),
+            lambda: consumer.commit_soon().result(60),
         ]
         for record in consumer:
             assert all(map(refused, reads))
@@ -248,7 +248,7 @@ def test_commits_that_are_not_waited_for_can_be_asked_later(
     with reading(bootstrap, moldau_topic) as consumer:
         consumer.assign([where])
         commits = [consumer.commit_soon({where: offset}) for offset in (1, 2, 3)]
-        assert [each.result(10) for each in commits] == [None] * 3
+        assert [each.result(60) for each in commits] == [None] * 3
         assert consumer.committed() == {where: OffsetAndMetadata(3)}
 
 
@@ -729,7 +729,7 @@ def test_going_through_records_is_a_sign_of_life_and_lets_others_join(
         consumer.subscribe(moldau_topic, listener=Told())
         given, joining = 0, None
         for given, _ in enumerate(consumer, 1):
-            has_joined.wait(0.04)
+            has_joined.wait(0.04 if joining is None else 0.2)
             if given == 70:
                 joining = pool.submit(joins)
             if has_joined.is_set():

@@ -102,11 +102,11 @@ def test_who_waits_when_it_stops_is_told_so() -> None:
 
     assert len(told) == 1, f"others use the loop: {threads()}"
     with pytest.raises(LoopStopped):
-        unfinished.result(10)
+        unfinished.result(60)
     with pytest.raises(LoopStopped):
         thread.call(ident())
     with pytest.raises(LoopStopped):
-        thread.spawn(ident()).result(10)
+        thread.spawn(ident()).result(60)
 
 
 def test_the_loops_own_thread_may_not_wait_for_itself() -> None:

@@ -437,7 +437,7 @@ def test_a_configuration_shows_no_settings_and_holds_only_good_ones() -> None:
     assert isinstance(configuration, Configuration)
     assert "localhost" not in repr(configuration)
     with pytest.raises(ConfigError, match=r"linger\.ms"):
-        Producer(bootstrap_servers="localhost:1", linger_ms="soon")
+        Producer(bootstrap_servers="localhost:1", linger_ms=-1)
 
 
 def test_equal_configurations_share_a_client_whichever_objects_they_are_made_of(

@@ -140,7 +140,7 @@ def test_a_signal_handler_that_has_interrupted_a_send(
 
 def test_a_signal_handler_that_has_interrupted_a_read(moldau_broker: SyncEmbeddedBroker) -> None:
     with Consumer(bootstrap_servers=moldau_broker.bootstrap_servers) as consumer:
-        with consumer._client._out._lock:
+        with consumer._client._core.progress._lock:
             for call in (lambda: consumer.assignment, consumer.close):
                 with pytest.raises(WrongThread, match="signal handler"):
                     call()

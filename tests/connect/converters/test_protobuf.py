@@ -11,12 +11,16 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from moldau.client.serdes.registry.schemas import PROTOBUF, Reference
-from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
 from moldau.client.sync import SchemaRegistry
 from moldau.connect.converters.protobuf import ProtobufConverter
-from moldau.connect.converters.protobuf_files import Params
-from moldau.connect.converters.protobuf_schemas import ENUM, TAG, UNION, ProtobufTraits, to_file
+from moldau.connect.converters.protobuf_schemas import (
+    ENUM,
+    TAG,
+    UNION,
+    Params,
+    ProtobufTraits,
+    to_file,
+)
 from moldau.connect.data import (
     BOOLEAN,
     BYTES,
@@ -30,6 +34,8 @@ from moldau.connect.data import (
     Struct,
 )
 from moldau.connect.errors import DataError
+from moldau.values.schema import PROTOBUF, Reference
+from moldau.values.schema import Schema as RegistrySchema
 from tests.client.serdes.served_registry import ServedRegistry
 from tests.connect.converters import orders
 from tests.connect.converters.orders import FIELDS, INNER

@@ -11,11 +11,10 @@ from typing import Any
 import fastavro
 import pytest
 
-from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
 from moldau.client.sync import SchemaRegistry
 from moldau.connect.api import Converter
 from moldau.connect.converters.avro import AvroConverter
-from moldau.connect.converters.avro_schemas import from_avro, to_avro
+from moldau.connect.converters.avro_schemas import to_avro
 from moldau.connect.converters.registered_json import (
     JsonSchemaConverter,
     from_json_schema,
@@ -35,6 +34,8 @@ from moldau.connect.data import (
 )
 from moldau.connect.errors import DataError, RetriableError
 from moldau.errors import ConfigError
+from moldau.values.schema import Reference
+from moldau.values.schema import Schema as RegistrySchema
 from tests.client.serdes.served_registry import ServedRegistry
 from tests.connect.converters.orders import FIELDS, INNER, VALUES, made
 from tests.connect.converters.orders import registry as registry
@@ -263,9 +264,69 @@ def test_avro_of_other_writers_is_read(registry: ServedRegistry) -> None:
         7,
     ],
 )
-def test_an_avro_schema_without_a_connect_schema(described: Any) -> None:
+def test_an_avro_schema_without_a_connect_schema(described: Any, registry: ServedRegistry) -> None:
+    converter = made(AvroConverter, registry.url)
     with pytest.raises(DataError):
-        from_avro(described)
+        converter.reader(RegistrySchema(json.dumps(described)))
+    converter.close()
+
+
+def test_a_value_of_an_avro_union_is_in_the_branch_it_was_written_in(
+    registry: ServedRegistry,
+) -> None:
+    kind = {"type": "enum", "name": "Kind", "symbols": ["A"]}
+    described = {
+        "type": "record",
+        "name": "Event",
+        "fields": [
+            {"name": "count", "type": ["int", "long"]},
+            {"name": "kind", "type": ["null", kind, "string"]},
+        ],
+    }
+    value = {"count": ("long", 5), "kind": ("string", "A")}
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(described), value)
+    with SchemaRegistry(registry.url) as asking:
+        number = asking.register("unions-value", RegistrySchema(json.dumps(described)))
+    converter = made(AvroConverter, registry.url)
+
+    data = b"\x00" + number.to_bytes(4, "big") + out.getvalue()
+    assert converter.to_connect_data("unions", None, data).value.to_dict() == {
+        "count": {"int": None, "long": 5},
+        "kind": {"Kind": None, "string": "A"},
+    }
+    for props in ({}, {"use_latest_version": "true"}):
+        writing = made(AvroConverter, registry.url, **props)
+        found = converter.to_connect_data("unions", None, data)
+        topic = "unions" if props else "copies"
+        copy = writing.from_connect_data(topic, None, found.schema, found.value)
+        assert copy is not None
+        again = converter.to_connect_data(topic, None, copy).value.to_dict()
+        assert again["count"] == {"int": None, "long": 5}
+        assert again["kind"]["string"] == "A"
+        writing.close()
+    converter.close()
+
+
+def test_avro_that_refers_to_another_subject_is_read(registry: ServedRegistry) -> None:
+    base = {"type": "record", "name": "shop.Item", "fields": [{"name": "sku", "type": "string"}]}
+    whole = {
+        "type": "record",
+        "name": "shop.Cart",
+        "fields": [{"name": "items", "type": {"type": "array", "items": "shop.Item"}}],
+    }
+    with SchemaRegistry(registry.url) as asking:
+        asking.register("item", RegistrySchema(json.dumps(base)))
+        reference = Reference("shop.Item", "item", 1)
+        cart = RegistrySchema(json.dumps(whole), references=(reference,))
+        number = asking.register("carts-value", cart)
+    converter = made(AvroConverter, registry.url)
+
+    data = b"\x00" + number.to_bytes(4, "big") + b"\x02\x02a\x00"
+    assert converter.to_connect_data("carts", None, data).value.to_dict() == {
+        "items": [{"sku": "a"}]
+    }
+    converter.close()
 
 
 def test_two_structs_of_one_name_must_be_the_same() -> None:

@@ -1,63 +1,25 @@
-"""Automatic restarts: they wait longer each time, and end where the setting says."""
+"""Automatic restarts: what their settings mean, and how long a status names the last error."""
 
 from __future__ import annotations
 
 import pytest
 
-from moldau.connect.worker.restarts import RestartHistory, RestartPolicy
-
-MIDDLE = 0.5
-
-
-def test_each_failure_in_a_row_waits_twice_as_long() -> None:
-    history, policy = RestartHistory(), RestartPolicy(-1, 100, 100_000)
-
-    waits = []
-    for now_ms in (0, 10, 20, 30):
-        due_ms = history.on_failure(policy, now_ms, MIDDLE)
-        assert due_ms is not None
-        waits.append(due_ms - now_ms)
-
-    assert waits == [100, 200, 400, 800]
+from moldau.connect.worker.restarts import RestartHistory
+from moldau.connect.worker.settings import restart_policy
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.restarts import RestartPolicy, Restarts
 
 
-def test_no_wait_is_longer_than_the_limit_and_luck_spreads_it() -> None:
-    policy = RestartPolicy(-1, 100, 1_000)
-    history = RestartHistory(in_a_row=1_000)
-
-    assert history.on_failure(policy, 0, 0.0) == 800
-    assert RestartHistory(in_a_row=1_000).on_failure(policy, 0, 1.0) == 1_200
-
-
-def test_after_the_last_restart_it_stays_failed() -> None:
-    history, policy = RestartHistory(), RestartPolicy(2, 100, 1_000)
-
-    assert history.on_failure(policy, 0, MIDDLE) is not None
-    assert history.on_failure(policy, 0, MIDDLE) is not None
-    assert history.on_failure(policy, 0, MIDDLE) is None
-    assert history.due_ms is None
-
-
-def test_running_well_for_long_ends_the_row() -> None:
-    history, policy = RestartHistory(), RestartPolicy(1, 100, 1_000)
-    history.on_failure(policy, 0, MIDDLE)
-    history.on_started(100)
-
-    assert history.on_failure(policy, 600, MIDDLE) is None
-    assert history.on_failure(policy, 1_100, MIDDLE) == 1_200
-
-
-def test_a_person_who_restarts_it_ends_the_row() -> None:
-    history, policy = RestartHistory(), RestartPolicy(1, 100, 1_000)
-    history.on_failure(policy, 0, MIDDLE)
-
-    history.on_manual()
-
-    assert history.on_failure(policy, 0, MIDDLE) == 100
+def test_settings_of_a_connector_come_before_those_of_the_worker() -> None:
+    worker = {"errors.restart.max": "7", "errors.restart.backoff.ms": "50"}
+    connector = {"errors.restart.max": "2", "errors.restart.backoff.max.ms": "1000"}
+    assert restart_policy(worker, connector) == RestartPolicy(Backoff(50, 1_000), 1_000, 3)
+    assert restart_policy({}, {}) == RestartPolicy(Backoff(1_000, 300_000), 300_000, None)
 
 
 def test_no_restart_at_all_can_be_wanted() -> None:
-    assert RestartHistory().on_failure(RestartPolicy(0), 0, MIDDLE) is None
+    policy = restart_policy({}, {"errors.restart.max": "0"})
+    assert Restarts(policy).on_failure(0) is None
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from moldau.connect.plugins import Catalogue, PluginKind, PluginNotFound
+from moldau.connect.plugins.java_classes import COUNTERPARTS
 from tests.connect.plugins.installed import catalogue
 from tests.connect.plugins.own import NullSink, Suffix, TickSourceConnector
 
@@ -30,8 +32,34 @@ def test_each_name_finds_it(kind: PluginKind, name: str, cls: type) -> None:
 
 
 def test_what_is_not_installed_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(PluginNotFound, match='did you mean "TickSourceConnector"'):
-        catalogue().find(PluginKind.CONNECTOR, "org.other.TickSorceConnector")
+    for near in ("TickSorceConnector", "com.example.TickSorceConnector"):
+        with pytest.raises(PluginNotFound, match=r'did you mean ".*TickSourceConnector"'):
+            catalogue().find(PluginKind.CONNECTOR, near)
+
+
+def test_a_class_of_another_product_is_no_slip_of_the_pen() -> None:
+    with pytest.raises(PluginNotFound) as refused:
+        catalogue().find(PluginKind.CONNECTOR, "io.debezium.connector.postgresql.PostgresConnector")
+    assert "did you mean" not in str(refused.value)
+    assert "JARs do not run here; what does its work: JdbcSource" in str(refused.value)
+    with pytest.raises(PluginNotFound, match="JARs do not run here") as refused:
+        catalogue().find(PluginKind.CONNECTOR, "org.other.TickSourceConnectors")
+    assert "did you mean" not in str(refused.value)
+
+
+def test_no_class_in_the_table_of_counterparts_is_installed() -> None:
+    installed = Catalogue.installed()
+    for name in COUNTERPARTS:
+        for kind in PluginKind:
+            with pytest.raises(PluginNotFound):
+                installed.find(kind, name)
+    assert len(COUNTERPARTS) >= 40
+
+
+def test_the_guide_has_the_table_of_counterparts() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "connect.md").read_text(encoding="utf-8")
+    for name, instead in COUNTERPARTS.items():
+        assert f"| `{name.rpartition('.')[0]}` | `{name.rpartition('.')[2]}` | {instead} |" in page
 
 
 def test_code_is_not_chosen_by_a_dotted_name() -> None:

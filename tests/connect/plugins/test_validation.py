@@ -190,7 +190,6 @@ def test_without_a_connector_there_is_nothing_to_validate() -> None:
         ("io.confluent.connect.avro.AvroConverter", "fastavro", "avro"),
         ("io.confluent.connect.protobuf.ProtobufConverter", "proto_schema_parser", "protobuf"),
         ("io.confluent.connect.json.JsonSchemaConverter", "jsonschema_rs", "json-schema"),
-        ("io.confluent.connect.avro.AvroConverter", "httpcore2", "schema-registry"),
     ],
 )
 def test_a_library_that_is_missing_is_an_error_with_the_command_that_installs_it(

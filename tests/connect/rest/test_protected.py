@@ -6,7 +6,7 @@ import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.connect.rest.protection import EXTENSION, JAAS_FILE, is_signed, rest_protection
@@ -65,16 +65,16 @@ def test_two_workers_serve_only_users_and_forward_for_them(
             )
             assert worker.url.startswith("https://localhost:")
             worker.client = stack.enter_context(
-                httpx.Client(
+                httpx2.Client(
                     base_url=worker.url, verify=context, auth=("ann", "secret"), trust_env=False,
                     timeout=30,
                 )
             )  # fmt: skip
             workers.append(worker)
         for worker in workers:
-            assert httpx.get(worker.url, verify=context, trust_env=False).status_code == 401
+            assert httpx2.get(worker.url, verify=context, trust_env=False).status_code == 401
             for path, text in (("healthz", "alive\n"), ("readyz", "ready\n")):
-                probe = httpx.get(f"{worker.url}/{path}", verify=context, trust_env=False)
+                probe = httpx2.get(f"{worker.url}/{path}", verify=context, trust_env=False)
                 assert (probe.status_code, probe.text) == (200, text)
             assert worker.client.get("/", auth=("ann", "wrong")).status_code == 401
             assert worker.ask("GET", "/connectors")[0] == 200

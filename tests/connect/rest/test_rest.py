@@ -82,6 +82,7 @@ def test_a_connector_lives_through_all_of_its_states(worker: Worker, name: str) 
     assert worker.ask("GET", f"{one}/tasks")[1][0]["id"] == {"connector": name, "task": 0}
     _, state = worker.ask("GET", f"{one}/status")
     assert state["connector"]["version"] == "1.2"
+    assert state["tasks"][0]["version"] == "1.2"
     assert state["type"] == "source"
 
     assert worker.ask("PUT", f"{one}/pause")[0] == 202
@@ -227,8 +228,10 @@ def test_configs_that_cannot_run_are_refused_with_key_and_reason(worker: Worker,
     refused(post({"connector.class": {"a": 1}}), 400, "connector.class")
     refused(worker.ask("POST", "/connectors", {"config": numbers(name, 1)}), 400, "name")
     refused(worker.ask("POST", "/connectors", []), 400, "name")
-    found = worker.client.post("/connectors", content=b"{")
-    assert found.status_code == 400
+    own = {"Content-Type": "application/json"}
+    for headers, status in ((own, 400), ({}, 415), ({"Content-Type": "text/plain"}, 415)):
+        found = worker.client.post("/connectors", content=b"{", headers=headers)
+        assert (found.status_code, found.json()["error_code"]) == (status, status)
     refused(worker.ask("GET", "/nowhere"), 404, "404")
     refused(worker.ask("PUT", "/connectors"), 405, "405")
     assert worker.ask("GET", f"/connectors/{name}")[0] == 404

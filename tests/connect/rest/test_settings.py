@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.runtime.node_processes import free_ports
@@ -63,9 +63,9 @@ def test_pages_of_the_allowed_origin_may_read_answers(worker: Worker) -> None:
 
 def test_levels_are_read_at_an_address_of_their_own(worker: Worker, admin_address: str) -> None:
     refused(worker.ask("GET", "/admin/loggers"), 404, "404")
-    found = httpx.get(f"http://{admin_address}/admin/loggers", trust_env=False)
+    found = httpx2.get(f"http://{admin_address}/admin/loggers", trust_env=False)
     assert found.status_code == 200
-    other = httpx.get(f"http://{admin_address}/connectors", trust_env=False)
+    other = httpx2.get(f"http://{admin_address}/connectors", trust_env=False)
     assert other.status_code == 404
 
 

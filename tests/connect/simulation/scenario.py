@@ -18,15 +18,16 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-import httpx
+import httpx2
 
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, TopicPartition
 from moldau.client.sync import Consumer as SyncConsumer
 from moldau.client.sync import Producer as SyncProducer
 from moldau.connect.server import ConnectWorker, WorkerLocation
 from moldau.connect.storage.log import Entry
-from moldau.connect.storage.topic_log import TopicLog, TopicSpec
+from moldau.connect.storage.topic_log import TopicLog
 from moldau.errors.codes import ErrorCode
+from moldau.folds.topic import FoldTopic
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
@@ -101,10 +102,10 @@ class Worker(ConnectWorker):
 
     run: Run
 
-    def _topic(self, spec: TopicSpec) -> TopicLog:
-        log = FailingLog(self._runtime, {"bootstrap.servers": SERVERS}, spec,
-                         self._loggers.get("store"))  # fmt: skip
-        log.kind, log.run = spec.setting.removesuffix(".storage"), self.run
+    def _topic(self, topic: FoldTopic, leader_id: str | None = None) -> TopicLog:
+        log = FailingLog(self._runtime, {"bootstrap.servers": SERVERS}, topic,
+                         self._loggers.get("store"), leader_id)  # fmt: skip
+        log.kind, log.run = (topic.setting or "").removesuffix(".storage"), self.run
         return log
 
 
@@ -330,16 +331,16 @@ class Run:
         while True:
             for name in list(self.nodes):
                 try:
-                    async with httpx.AsyncClient(
+                    async with httpx2.AsyncClient(
                         trust_env=False, timeout=30, verify=NO_TLS
                     ) as http:
                         url = f"http://{name}:{REST}/{path}"
                         found = await http.request(method, url, json=body, headers=ONE_SHOT)
-                except httpx.HTTPError:
+                except httpx2.HTTPError:
                     continue
-                if found.status_code < httpx.codes.BAD_REQUEST or gives_up:
+                if found.status_code < httpx2.codes.BAD_REQUEST or gives_up:
                     return found.json() if found.content else None
-                retried = (httpx.codes.CONFLICT, httpx.codes.NOT_FOUND)
+                retried = (httpx2.codes.CONFLICT, httpx2.codes.NOT_FOUND)
                 assert found.status_code in retried or found.is_server_error, found.text
             await asyncio.sleep(1.0)
 

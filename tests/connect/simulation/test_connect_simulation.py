@@ -20,7 +20,7 @@ from tests.connect.simulation.scenario import Run, run_workers
 from tests.memory import give_back
 
 PARTS: Final = 4
-LOST: Final = 3
+LOST: Final = 8
 """A worker learns late that it lost a task, and sets the task of the new owner to UNASSIGNED."""
 SEEDS: Final = int(os.environ.get("MOLDAU_SEEDS", "20"))
 

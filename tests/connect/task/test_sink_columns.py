@@ -123,7 +123,7 @@ def test_a_written_part_is_done_while_another_is_tried_again(scene: Scene) -> No
     for partition in (0, 1):
         scene.send(partition)
 
-    scene.work_until(lambda: scene.runner.is_held, "the second part is to be tried again")
+    scene.work_until(lambda: scene.runner.schedule.is_held, "the second part is to be tried again")
     scene.runner.close(is_clean=True)
 
     [(partition, count)] = scene.task.parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.connect.task.submitted import Submitted, SubmittedRecords, merged
+from moldau.connect.task.submitted import SubmittedRecord, SubmittedRecords, merged
 
 A, B = {"file": "a"}, {"file": "b"}
 
@@ -61,7 +61,7 @@ def test_newer_offsets_win_over_those_that_could_not_be_stored() -> None:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=40))
 def test_nothing_behind_an_unsafe_record_is_ever_stored(events: list[tuple[str, int]]) -> None:
     records = SubmittedRecords()
-    sent: dict[str, list[Submitted]] = {"a": [], "b": []}
+    sent: dict[str, list[SubmittedRecord]] = {"a": [], "b": []}
     stored = {"a": -1, "b": -1}
     for name, number in events:
         entries = sent[name]

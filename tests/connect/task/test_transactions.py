@@ -15,7 +15,7 @@ from moldau.connect.task import parts
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.source import SourceRunner
-from moldau.connect.task.submitted import Submitted
+from moldau.connect.task.submitted import SubmittedRecord
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock
 from moldau.testing.threaded import SyncEmbeddedBroker
@@ -189,7 +189,7 @@ def test_a_stop_in_the_middle_of_a_poll_commits_no_part_of_it(
     scene.open(transaction_boundary=boundary)
     produce = scene.runner._produce
 
-    def produce_and_stop(record: SourceRecord, entry: Submitted) -> None:
+    def produce_and_stop(record: SourceRecord, entry: SubmittedRecord) -> None:
         produce(record, entry)
         if record.value == "line 2":
             scene.link.deliver({"type": "stop", "why": "move"})

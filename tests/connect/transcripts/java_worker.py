@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-import httpx
+import httpx2
 
 from moldau.runtime.node_processes import free_ports
 from tests.connect.processes import Worker, wait_until
@@ -66,5 +66,5 @@ def _answers(worker: Worker, process: subprocess.Popen[bytes]) -> bool:
     assert process.poll() is None, "Java's worker has ended"
     try:
         return worker.client.get("/health").status_code == 200
-    except httpx.TransportError:
+    except httpx2.TransportError:
         return False

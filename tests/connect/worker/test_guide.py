@@ -16,8 +16,11 @@ import pytest
 
 from moldau.client.sync import Consumer, Producer
 from moldau.connect import SourceConnector
+from moldau.connect.task import parts
+from moldau.connect.task.sink import SinkRunner
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, command, wait_until
+from tests.connect.task.sink_runners import sink_runner
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 
 __all__ = ["database", "mariadb_server", "postgresql_server"]
@@ -128,6 +131,80 @@ def test_the_connector_of_the_page_counts(tmp_path: Path) -> None:
     plain = example.read_text(encoding="utf-8").replace(": Mapping[str, str]", "")
     plain = re.sub(r" -> [^:]+:", ":", plain)
     assert blocks("python")[1].partition("class CountConfig")[2].strip() in plain
+
+
+def run_sink(
+    block: int,
+    broker: SyncEmbeddedBroker,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    **settings: str,
+) -> SinkRunner:
+    """A sink of the page, as a task that has read 1, 2, x, 3 and 4."""
+    scope: dict[str, Any] = {}
+    exec(blocks("python")[block], scope)  # noqa: S102 - the page's own block
+    [kind] = [
+        each
+        for name, each in scope.items()
+        if name.endswith("SinkConnector") and name != "SinkConnector"
+    ]
+    monkeypatch.setattr(parts, "connector_class", lambda config: kind)
+    return sink_runner(broker, topic, [b"1", b"2", b"x", b"3", b"4"], **settings)
+
+
+def committed(broker: SyncEmbeddedBroker, topic: str) -> int | None:
+    given = {"bootstrap.servers": broker.bootstrap_servers, "group.id": f"connect-{topic}"}
+    with Consumer(given) as consumer:
+        found = consumer.committed(consumer.partitions(topic), timeout_s=10)
+    return next((each.offset for each in found.values() if each is not None), None)
+
+
+def test_the_sink_of_the_page_that_flushes(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    runner = run_sink(2, moldau_broker, moldau_topic, monkeypatch, folder=str(tmp_path))
+
+    def is_read() -> bool:
+        runner.work()
+        return runner.metrics()["sink-record-send-total"] == 5
+
+    wait_until(is_read, "the records are put")
+    runner.close(is_clean=True)
+
+    assert (tmp_path / f"{moldau_topic}-0.txt").read_text().split() == ["1", "2", "x", "3", "4"]
+    assert committed(moldau_broker, moldau_topic) == 5
+
+
+def test_the_sink_of_the_page_that_reports_and_commits_pieces(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "sums"
+    runner = run_sink(
+        3,
+        moldau_broker,
+        moldau_topic,
+        monkeypatch,
+        file=str(file),
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name=f"{moldau_topic}-dead",
+    )
+
+    def is_written() -> bool:
+        runner.work()
+        return file.exists()
+
+    wait_until(is_written, "a piece is written")
+    runner.close(is_clean=True)
+
+    assert file.read_text() == "6\n"
+    assert committed(moldau_broker, moldau_topic) == 4
+    assert values(moldau_broker.bootstrap_servers, f"{moldau_topic}-dead", 1) == [b"x"]
 
 
 @pytest.fixture

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy
 
-from moldau.connectors.jdbc.address import AddressError, parse_address
+from moldau.connectors.jdbc.address import AddressError, file_of, parse_address
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,9 @@ def test_sqlite_pragmas_are_run_on_each_connection() -> None:
         ("jdbc:sqlserver://h;integratedSecurity=true", "needs Windows"),
         ("jdbc:sqlite:a.db?enable_load_extension=true", "is refused"),
         ("jdbc:mysql://h/d?allowLoadLocalInfile=true", "is refused"),
+        ("mysql+pymysql://h/d?local_infile=1", "is refused"),
+        ("mysql+pymysql://h/d?read_default_file=/a", "is refused"),
+        ("jdbc:duckdb:a.db;enable_external_access=true", "is refused"),
         ("jdbc:sqlite:a.db?x=1;DROP", "no SQLite pragma"),
         ("duckdb://u:p@h/tmp/x", "duckdb is a file here"),
         ("sqlite://h/x.db", "sqlite is a file here"),
@@ -105,3 +111,45 @@ def test_no_text_of_an_address_holds_its_password() -> None:
 def test_connection_settings_that_load_code_are_refused() -> None:
     with pytest.raises(AddressError, match=r"connection\.socketFactory is refused"):
         parse_address("jdbc:postgresql://h/db").with_parameters({"socketFactory": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("jdbc:sqlite:a.db", "a.db"),
+        ("jdbc:sqlite:/x/a.db?journal_mode=WAL", "/x/a.db"),
+        ("jdbc:sqlite:/x/:memory:/../a.db", "/x/:memory:/../a.db"),
+        ("jdbc:sqlite:file:/x/a.db?mode=ro", "/x/a.db"),
+        ("jdbc:sqlite:file:/x/%2e%2e/a.db?mode=ro", "/x/../a.db"),
+        ("jdbc:sqlite:file:/x/a.db%00/../b.db?mode=ro", "/x/a.db"),
+        ("sqlite:///file:/x/a.db#/../b.db?uri=true", "/x/a.db"),
+        ("sqlite:///file://localhost/x/a.db?uri=true&mode=ro", "/x/a.db"),
+        ("sqlite:////x/a.db", "/x/a.db"),
+        ("sqlite+pysqlite:///a.db", "a.db"),
+        ("jdbc:duckdb:/x/a.db", "/x/a.db"),
+        ("duckdb:////x/a.db", "/x/a.db"),
+        ("jdbc:sqlite:", None),
+        ("jdbc:sqlite::memory:", None),
+        ("jdbc:sqlite:file:/x/a.db?mode=memory", None),
+        ("jdbc:duckdb:", None),
+        ("jdbc:duckdb::memory:shared", None),
+        ("jdbc:postgresql://h/db", None),
+        ("no address", None),
+    ],
+)
+def test_the_file_of_an_address_is_the_one_that_is_opened(text: str, path: str | None) -> None:
+    assert file_of(text) == path
+
+
+@pytest.mark.parametrize("text", ["/x/%2e%2e/a.db", "/x/a.db#/../b.db", "//localhost/x/../a.db"])
+def test_sqlite_opens_the_file_that_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    place = text.replace("/x/", f"{tmp_path}/x/")
+    uri = f"file:{place}?mode=rwc"
+
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        ((_, _, opened),) = connection.execute("PRAGMA database_list").fetchall()
+
+    found = parse_address(f"jdbc:sqlite:{uri}").file
+    assert found is not None
+    assert Path(found).resolve() == Path(opened).resolve()

@@ -14,12 +14,7 @@ from moldau.connect.errors import DataError
 from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 from moldau.connectors.jdbc.dialects import dialect_of
 from moldau.connectors.jdbc.layout import Mapping, RowLayout, instant_ns
-from moldau.connectors.jdbc.progress import (
-    BadOffset,
-    ReadProgress,
-    from_offset,
-    known_partitions,
-)
+from moldau.connectors.jdbc.progress import BadOffset, ReadProgress, from_offset, known_partitions
 from moldau.connectors.jdbc.query import Criteria, Mode, build_select
 from moldau.connectors.jdbc.reading import Route, TableReading
 from moldau.connectors.jdbc.selection import divided, selected, tables_from_text, tables_to_text
@@ -102,11 +97,7 @@ def reading(progress: ReadProgress | None = None) -> TableReading:
     return made
 
 
-@given(
-    st.lists(st.integers(0, 3), max_size=30).map(sorted),
-    st.integers(1, 7),
-    st.integers(0, 30),
-)
+@given(st.lists(st.integers(0, 3), max_size=30).map(sorted), st.integers(1, 7), st.integers(0, 30))
 def test_a_stop_anywhere_skips_no_row_of_an_instant(
     instants: list[int], batch: int, delivered: int
 ) -> None:

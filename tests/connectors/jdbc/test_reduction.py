@@ -59,11 +59,7 @@ def test_keys_of_different_types_are_sorted_all_the_same() -> None:
 
 
 def test_plain_inserts_keep_their_order_around_deletes() -> None:
-    changes: list[Change] = [
-        ((1,), ("a",), (1,)),
-        ((1,), (), None),
-        ((1,), ("a",), (2,)),
-    ]
+    changes: list[Change] = [((1,), ("a",), (1,)), ((1,), (), None), ((1,), ("a",), (2,))]
 
     steps = plain(changes)
 

@@ -25,15 +25,7 @@ from moldau.connect.data import (
 )
 from moldau.connectors.jdbc.sink import JdbcSinkConnector
 from moldau.errors import ConfigError
-from tests.connectors.contexts import (
-    TOPIC,
-    Reporter,
-    SinkContext,
-    at,
-    committed,
-    record,
-    struct,
-)
+from tests.connectors.contexts import TOPIC, Reporter, SinkContext, at, committed, record, struct
 from tests.connectors.jdbc.tasks import sink_task
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 
@@ -262,9 +254,7 @@ def test_bad_records_are_found_by_halving_and_the_others_are_written(
     assert all(isinstance(error, DataError) for _, error in reporter.reports)
 
 
-def test_a_bad_record_without_a_reporter_fails_with_its_coordinates(
-    database: TestDatabase,
-) -> None:
+def test_a_bad_record_without_a_reporter_fails_with_its_coordinates(database: TestDatabase) -> None:
     database.run(TABLE)
     task = sink_task(database)
     records = [record(order(n % 5), offset=n, partition=2) for n in range(6)]

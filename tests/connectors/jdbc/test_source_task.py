@@ -259,10 +259,7 @@ def test_a_column_that_may_be_null_is_refused_for_the_mode(database: TestDatabas
 def test_a_missing_incrementing_column_is_named(database: TestDatabase) -> None:
     database.run(CREATE)
 
-    with pytest.raises(
-        ConnectError,
-        match=r"has no column nr -> .* the table has id, name",
-    ):
+    with pytest.raises(ConnectError, match=r"has no column nr -> .* the table has id, name"):
         source_task(database, mode="incrementing", **{"incrementing.column.name": "nr"})
 
 
@@ -320,3 +317,34 @@ def test_settings_that_miss_are_all_named() -> None:
 
     with pytest.raises(ConfigError, match=r'"mode".*"topic\.prefix"'):
         task.start({"connection.url": "jdbc:sqlite:x.db"})
+
+
+@pytest.mark.parametrize(
+    "mode", ["incrementing", "timestamp", "timestamp+incrementing"], ids=lambda mode: str(mode)
+)
+def test_columns_of_a_mode_may_have_a_dot_in_their_names(database: TestDatabase, mode: str) -> None:
+    """Beside a column that the part behind the dot would name."""
+    mark = "`" if database.kind == "mariadb" else '"'
+    number, changed = f"{mark}row.id{mark}", f"{mark}last.changed{mark}"
+    database.run(
+        f"CREATE TABLE dotted ({number} INTEGER NOT NULL PRIMARY KEY, id INTEGER, "
+        f"{changed} TIMESTAMP NOT NULL, changed TIMESTAMP)"
+    )
+    rows = [(row, 0, f"2024-05-01 12:00:0{row}", "2000-01-01 00:00:00") for row in range(1, 5)]
+    database.insert("dotted", rows[:3])
+    settings = {
+        "mode": mode,
+        **({"incrementing.column.name": "row.id"} if "incrementing" in mode else {}),
+        **({"timestamp.column.name": "last.changed"} if "timestamp" in mode else {}),
+    }
+    offsets = Offsets()
+    task = source_task(database, offsets, **settings)
+    offsets.keep(drained(task))
+    task.stop()
+    database.insert("dotted", rows[3:])
+
+    again = source_task(database, offsets, **settings)
+    found = drained(again)
+    again.stop()
+
+    assert values(found, "row.id") == [(4,)]

@@ -9,8 +9,7 @@ import pytest
 
 from moldau.connect.api import ConnectError, RetriableError
 from moldau.connectors.spark.base_connector import SparkConnector
-from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
-from moldau.connectors.spark.checkpoint.session_note import Session
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder, Session
 from moldau.connectors.spark.checkpoint.sink_directory import SinkDirectory
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.source_connector import SparkSourceConnector

@@ -75,19 +75,10 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
         ({"exactly.once": "off"}, "the format decides what is promised"),
         ({"exactly.once": "true"}, "use auto, not 'true'"),
         ({"auto.evolve": "true"}, "it is for delta, iceberg, jdbc"),
-        (
-            {"sink.format": "delta", "target.file.rows": "5"},
-            "it is for parquet, orc, json, csv",
-        ),
+        ({"sink.format": "delta", "target.file.rows": "5"}, "it is for parquet, orc, json, csv"),
         ({"sink.mode": "overwrite"}, "only delta, iceberg, jdbc can be overwritten"),
-        (
-            {"sink.format": "delta", "sink.mode": "overwrite"},
-            r"it needs output\.mode=complete",
-        ),
-        (
-            {"sink.format": "delta", "output.mode": "complete"},
-            r"use overwrite, or upsert",
-        ),
+        ({"sink.format": "delta", "sink.mode": "overwrite"}, r"it needs output\.mode=complete"),
+        ({"sink.format": "delta", "output.mode": "complete"}, r"use overwrite, or upsert"),
         ({"output.mode": "complete"}, "can only be appended to"),
         ({"spark.deploy": "remote"}, "spark.deploy=remote needs it"),
         (
@@ -97,10 +88,7 @@ def test_the_config_of_the_docs_is_good_as_it_is() -> None:
         ({"transforms": "mask"}, r"use transforms\.sql or transforms\.python"),
         ({"transforms.mask.type": "MaskField"}, r"\(transforms\.mask\.type\): use transforms\.sql"),
         ({"predicates": "p", "predicates.p.type": "X"}, r"\(predicates, predicates\.p\.type\)"),
-        (
-            {"key.converter": "X"},
-            r"does not use key\.converter: use value\.format and key\.format",
-        ),
+        ({"key.converter": "X"}, r"does not use key\.converter: use value\.format and key\.format"),
         ({"value.converter.schemas.enable": "false"}, r"does not use value\.converter"),
         ({"header.converter": "X"}, r"does not use header\.converter"),
         ({"sink.format": "topic", "sink.topic": "orders"}, "reads the topic orders itself"),

@@ -14,10 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from moldau.connectors.spark import database as database_sink
-from moldau.connectors.spark.batch_numbers import BATCH_TABLE
 from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.database import DatabaseSink
+from moldau.connectors.spark.database import BATCH_TABLE, DatabaseSink
 from moldau.connectors.spark.database_table import DatabaseTable
 from moldau.connectors.spark.engines import database_url
 from moldau.connectors.spark.source_config import SparkSourceConfig

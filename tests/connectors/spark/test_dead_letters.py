@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from moldau.client.serdes.registry.schemas import Schema
 from moldau.client.sync import Producer, SchemaRegistry
 from moldau.runtime.real import RealClock
 from moldau.testing import SyncEmbeddedBroker
+from moldau.values.schema import Schema
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
 from tests.connect.committed import read
 from tests.connectors.spark.runners import ids_in, need_spark, orders_lake, running

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
-from moldau.connectors.spark.checkpoint.session_note import Session
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder, Session
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.deployments import (

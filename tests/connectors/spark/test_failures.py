@@ -27,9 +27,9 @@ from moldau.connectors.spark.messages import (
     progress_message,
     record_lag,
 )
+from moldau.connectors.spark.query import StreamingQueries
 from moldau.connectors.spark.runner import Runner
 from moldau.connectors.spark.runner_client import RunnerClient
-from moldau.connectors.spark.streaming_queries import StreamingQueries
 from moldau.errors import ConfigError
 from moldau.spark.reach import Unavailable
 from tests.connectors.spark.test_config import ORDERS_LAKE, config

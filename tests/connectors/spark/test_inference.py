@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from moldau.connectors.spark.inference import infer_columns
+from moldau.connectors.spark.jobs import infer_columns
 from moldau.errors import ConfigError
 
 

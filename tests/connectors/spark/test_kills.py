@@ -22,14 +22,7 @@ import sqlalchemy as sa
 
 from moldau.runtime.node_processes import free_ports
 from tests.broker.main.processes import BrokerProcess, broker_process
-from tests.connectors.spark.runners import (
-    SMALL,
-    Events,
-    ids_in,
-    need_spark,
-    orders_lake,
-    running,
-)
+from tests.connectors.spark.runners import SMALL, Events, ids_in, need_spark, orders_lake, running
 from tests.databases.servers import postgresql_address
 from tests.peers.eventually import eventually
 from tests.spark.topics import make_topic, send

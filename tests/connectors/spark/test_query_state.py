@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.connectors.spark.query_state import is_stateful, is_stateful_plan
+from moldau.connectors.spark.batches import is_stateful, is_stateful_plan
 
 pytestmark = pytest.mark.real
 

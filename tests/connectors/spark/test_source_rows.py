@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from moldau.connectors.spark import source_spool
-from moldau.connectors.spark.file_failures import raise_readable
+from moldau.connectors.spark.failures import raise_readable
+from moldau.connectors.spark.query import StreamingQueries
 from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_rows import SourceRows
-from moldau.connectors.spark.streaming_queries import StreamingQueries
 from moldau.errors import ConfigError
 from tests.connect.processes import wait_until
 
@@ -137,11 +136,7 @@ def test_a_read_has_a_limit_and_all_rows_of_its_last_value(
         found.append((ids(new.rows), new.has_more))
         offset = new.highest
 
-    assert found == [
-        ([0, 1, 2, 3], True),
-        ([4, 5, 6, 7], True),
-        ([8, 9], False),
-    ]
+    assert found == [([0, 1, 2, 3], True), ([4, 5, 6, 7], True), ([8, 9], False)]
     source.close()
 
 
@@ -188,8 +183,8 @@ def test_columns_become_keys_headers_and_timestamps(spark: Any) -> None:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets few rows be many."""
-    monkeypatch.setattr(source_spool, "_MEMORY_BYTES", 100_000)
-    monkeypatch.setattr(source_spool, "_FILE_BYTES", 200_000)
+    monkeypatch.setattr("moldau.connectors.spark.spool._MEMORY_BYTES", 100_000)
+    monkeypatch.setattr("moldau.connectors.spark.spool._FILE_BYTES", 200_000)
 
 
 ROWS = 60_000
@@ -265,10 +260,7 @@ def test_rows_are_held_where_no_file_can_be_kept(
     assert caplog.text.count("a batch is held in memory") == 1
 
 
-BROKEN = {
-    "json": '{"id": 1}\n{"id": "one"}\n{"id": 2}\nno json\n',
-    "csv": "1\none\n2\n",
-}
+BROKEN = {"json": '{"id": 1}\n{"id": "one"}\n{"id": 2}\nno json\n', "csv": "1\none\n2\n"}
 
 
 @pytest.fixture(params=["json", "csv"])

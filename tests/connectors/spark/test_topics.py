@@ -38,10 +38,7 @@ JDBC = {"sink.format": "jdbc", "sink.table": "rows", "jdbc.url": "sqlite://"}
             {"sink.format": "iceberg", "sink.table": "a.b", "sink.option.uri": "x"},
             "one table of iceberg",
         ),
-        (
-            {**JDBC, "sink.mode": "overwrite", "output.mode": "complete"},
-            "one table of jdbc",
-        ),
+        ({**JDBC, "sink.mode": "overwrite", "output.mode": "complete"}, "one table of jdbc"),
         ({"starting.offsets": '{"orders":{"0":1}}'}, "customers is missing"),
         ({"spark.task.per.topic": "false"}, r"\$\{topic\} is for spark.task.per.topic=true"),
     ],

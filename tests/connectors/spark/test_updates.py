@@ -1,4 +1,4 @@
-"""The sink `topic` with changed rows: a batch that runs again is written once."""
+"""The sink `topic` with changed rows: one record a key, and a batch that runs again once."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from tests.connectors.spark.test_config import ORDERS_LAKE
 from tests.spark.topics import make_topic, numbers, send, stream
 
 pytestmark = pytest.mark.real
+
+pa = pytest.importorskip("pyarrow")
+
+from moldau.connectors.spark.lake_tables import last_row_per_key  # noqa: E402
+from moldau.errors import ConfigError  # noqa: E402
 
 
 def test_the_changed_rows_of_a_batch_that_runs_again_are_written_once(
@@ -45,3 +50,24 @@ def test_the_changed_rows_of_a_batch_that_runs_again_are_written_once(
     assert run() == first
     send(moldau_broker, moldau_topic, numbers(1))
     assert run() == sorted([*first, '{"id":"0","count":3}'])
+
+
+def test_the_last_row_of_each_key_is_left_in_the_order_of_the_rows() -> None:
+    rows = [("a", 1, 1), ("b", 1, 2), ("a", 1, 3), ("a", 2, 4), ("b", 1, 5)]
+    columns = zip(*rows, strict=True)
+    data = pa.table(dict(zip(("key", "part", "place"), map(list, columns), strict=True)))
+
+    found = last_row_per_key(data, ["key", "part"])
+
+    assert found.to_pylist() == [
+        {"key": "a", "part": 1, "place": 3},
+        {"key": "a", "part": 2, "place": 4},
+        {"key": "b", "part": 1, "place": 5},
+    ]
+    assert found.schema == data.schema
+    assert len(last_row_per_key(data.slice(0, 0), ["key"])) == 0
+
+
+def test_a_key_that_the_rows_lack_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"sink\.keys.*id"):
+        last_row_per_key(pa.table({"a": [1]}), ["id"])

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.streams.commands.restore_bar import RestoreBar
 from moldau.streams.worker.door import TopicPartition
-from moldau.streams.worker.tasks import Restoring, TaskId, WorkerTask
+from moldau.streams.worker.tasks import RestoreProgress, TaskId, WorkerTask
 from tests.streams.worker.counting import CountingTask, word_count
 
 
@@ -21,7 +21,7 @@ def restoring_task(end: int) -> WorkerTask:
     program = word_count("app").programs[0]
     task = WorkerTask(TaskId(0, 0), program, (), CountingTask(program, 0, {}, ()), None)
     where = TopicPartition("app-counts-changelog", 0)
-    task.restoring[where] = Restoring("counts", where, 0, 0, end)
+    task.restoring[where] = RestoreProgress("counts", where, 0, 0, end)
     return task
 
 

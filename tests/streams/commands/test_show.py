@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from moldau.client import NewTopic
+from moldau.client.sync import Admin, Producer
+from moldau.pipeline.app_plans import explain_apps
+from moldau.pipeline.pipeline import App, AppPlan
+from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
+from tests.streams.real.running import ROOT
 
 APP = "examples.shop.topology:app"
 
@@ -77,3 +85,31 @@ def test_a_module_that_fails_is_told_with_its_line(
     assert told in done.err
     assert "line 1)" in done.err or "not installed" in done.err
     assert done.err.count("\n") == 1
+
+
+def test_the_explanation_names_inputs_whose_keys_lie_elsewhere(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As lint asks it: in a process of its own, with the cluster."""
+    monkeypatch.setenv("APP", moldau_topic)
+    servers = moldau_broker.bootstrap_servers
+    narrow = f"{moldau_topic}-narrow"
+    with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
+        admin.create_topics([NewTopic(f"{moldau_topic}-lines", 2, 1), NewTopic(narrow, 2, 1)])
+        for at in range(40):
+            key = f"key-{at}".encode()
+            producer.send(narrow, b"row", key=key, partition=zlib.crc32(key) % 2)
+            producer.send(f"{moldau_topic}-lines", b"line", key=key)
+        producer.flush()
+    app = App("app", 1, "tests.streams.real.apps:together")
+    where = ("--bootstrap", servers)
+
+    for engine in ("embedded", "spark"):
+        [found] = explain_apps([replace(app, engine=engine)], {}, str(ROOT), where)
+        assert isinstance(found, AppPlan), found
+        [text] = found.misplaced
+        assert text.startswith(f"misplaced={narrow}: ")
+        assert 'partitioner="crc32" (which fits)' in text
+    [alone] = explain_apps([app], {}, str(ROOT))
+    assert isinstance(alone, AppPlan)
+    assert alone.misplaced == ()

@@ -37,7 +37,9 @@ def test_other_types_are_an_error() -> None:
 
     with pytest.raises(TopologyError, match=r"in is read twice with different types: .*str.*int"):
         app.stream("in", int, key=str)
-    with pytest.raises(TopologyError, match=r"another timestamp=\.\.\. or on_error"):
+    with pytest.raises(
+        TopologyError, match=r"another timestamp=\.\.\., partitioner=\.\.\. or on_error"
+    ):
         app.stream("in", str, key=str, on_error="skip")
 
 

@@ -16,9 +16,7 @@ BATCHES = (1, 7, 500)
 
 records = st.lists(
     st.tuples(
-        st.sampled_from([None, "a", "b", "ab", ""]),
-        st.none() | st.just("v"),
-        st.integers(0, 60),
+        st.sampled_from([None, "a", "b", "ab", ""]), st.none() | st.just("v"), st.integers(0, 60)
     ),
     max_size=40,
 )

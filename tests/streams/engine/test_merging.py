@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.streams.engine.merging import Turn, merged
+from moldau.streams.engine.batches import Turn, merged
 
 inputs = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=2, max_size=4)
 

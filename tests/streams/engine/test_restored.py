@@ -28,8 +28,7 @@ def read(program: Program, rows: Rows) -> Task:
     task = Task(program, 0, {"rows": MemoryBacking()})
     columns = columns_of(rows)
     task.add(
-        "rows",
-        Chunk(range(len(rows)), columns.timestamps, columns.keys, columns.values, len(rows)),
+        "rows", Chunk(range(len(rows)), columns.timestamps, columns.keys, columns.values, len(rows))
     )
     task.process(0)
     return task

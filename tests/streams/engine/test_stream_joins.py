@@ -47,11 +47,7 @@ def rows(driver: Driver) -> list[tuple[Any, Any, int]]:
 
 @given(records, spans, st.sampled_from(KINDS), st.integers(0, 30), st.booleans())
 def test_a_join_is_the_models_also_over_a_restart(
-    given_records: Sided,
-    span: tuple[int, int, int],
-    kind: str,
-    cut: int,
-    from_changelog: bool,
+    given_records: Sided, span: tuple[int, int, int], kind: str, cut: int, from_changelog: bool
 ) -> None:
     driver = joined(kind, span, cache_bytes=0)
     model = models.Joined(kind, *span)

@@ -29,9 +29,9 @@ from moldau.streams import (
     until_time,
     within,
 )
-from moldau.streams.dsl.cogrouped import Cogrouped
-from moldau.streams.dsl.grouped_table import GroupedTable
+from moldau.streams.dsl.grouped import Cogrouped
 from moldau.streams.dsl.joins import GlobalRows
+from moldau.streams.dsl.table import GroupedTable
 from moldau.streams.testing.driver import Driver
 from tests.streams.kafka import functions as named
 

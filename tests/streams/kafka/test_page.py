@@ -6,8 +6,8 @@ import re
 
 import moldau.streams
 from moldau.streams import Context, Grouped, Stream, Streams, Table
-from moldau.streams.dsl.cogrouped import Cogrouped
-from moldau.streams.dsl.grouped_table import GroupedTable
+from moldau.streams.dsl.grouped import Cogrouped
+from moldau.streams.dsl.table import GroupedTable
 from tests.streams.kafka.page import PAGE, rows
 
 _CLASSES = (Streams, Stream, Table, Grouped, GroupedTable, Cogrouped, Context)

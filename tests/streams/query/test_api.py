@@ -11,6 +11,7 @@ import pytest
 
 from moldau.metrics import Metric, MetricKind, Point
 from moldau.streams import Streams, tumbling
+from moldau.streams.plan.placement import Placement, placements
 from moldau.streams.plan.plan import Program
 from moldau.streams.query.answers import answer as read
 from moldau.streams.query.api import Api, key_from_text
@@ -46,7 +47,7 @@ class Worker:
         self.app = "app"
         self.letter = letter
         self.servers = {letter: server, **others}
-        self.is_restoring = False
+        self.is_restoring = self.is_declared = False
         self.driver: Driver = app().test()
         self.plan = self.driver.plan
         self.stores = {
@@ -63,7 +64,9 @@ class Worker:
     async def ask(self, store: str, question: Question) -> Any:
         if self.is_restoring:
             raise StoreUnavailable("it is being restored: 5 of 10 changelog offsets: ask again")
-        if isinstance(question, Get | Fetch) and not str(question.key).startswith(self.letter):
+        if isinstance(question, Get | Fetch) and question.partitions:
+            assert question.partitions == ("ab".index(self.letter),)
+        elif isinstance(question, Get | Fetch) and not str(question.key).startswith(self.letter):
             first = str(question.key)[0]
             raise NotHere(f"another worker has {question.key}", self.servers.get(first))
         return read(self.driver._queried(store)[0], question)
@@ -71,6 +74,9 @@ class Worker:
     async def figures(self) -> list[dict[str, Any]]:
         partition = "ab".index(self.letter)
         return [{"program": 0, "partition": partition, "state": "running", "processed": 3}]
+
+    def placement(self, name: str) -> Placement:
+        return Placement(is_known=True) if self.is_declared else placements(self.plan)[name]
 
     def owner(self, program: Program, partition: int) -> str | None:
         return self.servers.get("ab"[partition])
@@ -154,6 +160,28 @@ def test_a_key_is_found_at_either_worker() -> None:
     assert two.asked == ["two:2", "one:1"]
     status, body = two.get("one:1", "/stores/counts/keys/b9")
     assert (status, body["error"]) == (404, "store=counts: it has no key b9")
+
+
+def test_a_row_in_another_partition_than_that_of_its_key_is_found() -> None:
+    """The source does not say how its topic is written, so all partitions are looked into."""
+    two = Two()
+    two.workers["two:2"].driver.pipe("in", "x", key="a9", timestamp=7)
+
+    for server in two.workers:
+        assert two.get(server, "/stores/counts/keys/a9")[1]["timestamp"] == 7
+        assert two.get(server, "/stores/windows/keys/a9")[1]["rows"][0]["key"] == "a9"
+        assert two.get(server, "/stores/windows/keys/a8") == (200, {"rows": [], "more": False})
+    assert two.get("two:2", "/stores/counts/keys/a9?partitions=1")[0] == 200
+    assert two.get("one:1", "/stores/counts/keys/a9?partitions=one")[0] == 400
+
+
+def test_a_key_of_a_declared_partitioner_is_looked_for_in_its_partition_only() -> None:
+    two = Two()
+    for worker in two.workers.values():
+        worker.is_declared = True
+
+    assert two.get("one:1", "/stores/counts/keys/a8")[0] == 404
+    assert two.asked == []
 
 
 def test_windows_of_a_key() -> None:

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
-import httpx
+import httpx2
 import pytest
 
 from moldau.errors import MoldauError
-from moldau.link.http_protection import load_peer_context, load_protection
+from moldau.link.http.protection import load_peer_context, load_protection
 from moldau.runtime import Runtime
 from moldau.streams.query.api import Api
 from moldau.streams.query.http import Answer, Request, json_answer
@@ -71,11 +71,11 @@ def config_in(folder: Path, **lines: str) -> Path:
     return path
 
 
-def trusting(folder: Path, *, certificate: bool = False) -> httpx.AsyncClient:
+def trusting(folder: Path, *, certificate: bool = False) -> httpx2.AsyncClient:
     context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
     if certificate:
         context.load_cert_chain(folder / "client.pem")
-    return httpx.AsyncClient(verify=context, timeout=60)
+    return httpx2.AsyncClient(verify=context, timeout=60)
 
 
 @pytest.mark.parametrize("arena", REAL_ARENAS)
@@ -95,7 +95,7 @@ def test_a_login_is_asked_for_and_goes_on_to_the_other_worker(arena: str, tmp_pa
                 assert found.json() == {"forwarded": is_forwarded}
                 found = await client.get(f"{at}{target}", headers={"Authorization": "Bearer t1"})
                 assert found.json() == {"forwarded": is_forwarded}
-            with pytest.raises(httpx.TransportError):
+            with pytest.raises(httpx2.TransportError):
                 await client.get(f"http://{address}/")
 
     play(arena, main)
@@ -111,7 +111,7 @@ def test_only_clients_with_a_certificate_are_served(arena: str, tmp_path: Path) 
                 found = await client.get(f"https://{address}/other")
                 assert found.json() == {"forwarded": True}
             async with trusting(tmp_path) as client:
-                with pytest.raises(httpx.TransportError):
+                with pytest.raises(httpx2.TransportError):
                     await client.get(f"https://{address}/")
 
     play(arena, main)

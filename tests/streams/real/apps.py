@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Literal
 
-from moldau.streams import Streams, tumbling
+from moldau.streams import Streams, retry, tumbling
 
 NAME = os.environ.get("APP", "app")
 
@@ -134,3 +136,50 @@ renamed = Streams(NAME)
     .changes()
     .to(f"{NAME}-out")
 )
+
+# Topics that other clients have written. The orders of `left-out` are undeclared and joined by a
+# foreign key; rows that meet by key say how they are written. WRITER is what they say.
+_WRITER: Literal["crc32"] | None = "crc32" if os.environ.get("WRITER") == "crc32" else None
+written_by_others = Streams(NAME)
+_others = written_by_others.table(f"{NAME}-customers", str, key=str, partitioner=_WRITER)
+_orders = written_by_others.table(f"{NAME}-orders", str, key=str)
+(
+    _orders.left_join(_others, lambda o, c: f"{o} {c}", on=lambda o: o, name="left-out")
+    .changes()
+    .to(f"{NAME}-left")
+)
+(
+    _orders.join(_others, lambda o, c: f"{o} {c}", on=lambda o: o, name="inner-out")
+    .changes()
+    .to(f"{NAME}-inner")
+)
+(
+    _others.join(
+        written_by_others.table(f"{NAME}-cities", str, key=str, partitioner=_WRITER),
+        lambda customer, city: f"{customer} {city}",
+    )
+    .changes()
+    .to(f"{NAME}-met")
+)
+(
+    written_by_others.stream(f"{NAME}-clicks", str, key=str, partitioner=_WRITER)
+    .join(_others, lambda click, customer: f"{click} {customer}")
+    .to(f"{NAME}-clicked")
+)
+# One branch needs a service for some lines. It is a file: while it is not there, calls fail, and
+# leave a mark.
+serving = Streams(NAME)
+
+
+def served(line: str) -> str:
+    service = Path(os.environ["SERVICE"])
+    if line.endswith("7") and not service.exists():
+        service.with_suffix(f".{os.getpid()}").touch()
+        raise ConnectionError("not now")
+    return line
+
+
+given = serving.stream(f"{NAME}-lines", str)
+given.to(f"{NAME}-largest")
+given.group_by(lambda line: line[-1]).count(name="counts").changes().to(f"{NAME}-counts")
+given.map_values(served, on_error=retry(3, backoff="3s")).to(f"{NAME}-out")

@@ -107,10 +107,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskDatabase]
 
 @given(CALLS, KEYS, st.one_of(st.none(), KEYS))
 def test_it_is_a_sorted_mapping(
-    database: TaskDatabase,
-    calls: list[tuple[str, bytes, bytes]],
-    first: bytes,
-    end: bytes | None,
+    database: TaskDatabase, calls: list[tuple[str, bytes, bytes]], first: bytes, end: bytes | None
 ) -> None:
     database.clear("counts")
     backing, model = database.backing("counts"), dict[bytes, bytes]()

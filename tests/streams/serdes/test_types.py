@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes import compound
-from moldau.streams.serdes.types import (
-    TEXT,
-    Undeclared,
-    codec_for,
-    key_codec,
-    stored_codec,
-)
+from moldau.streams.serdes.types import TEXT, UndeclaredType, codec_for, key_codec, stored_codec
 from moldau.streams.serdes.windowed import SessionWindowed, TimeWindowed, Windowed
 
 
@@ -56,7 +50,7 @@ class Model(pydantic.BaseModel):
         (Point, Point(1, 2), b'{"x":1,"y":2}'),
         (Model, Model(name="n"), b'{"name":"n"}'),
         (Any, {"a": [1]}, b'{"a":[1]}'),
-        (Undeclared, "text", b"text"),
+        (UndeclaredType, "text", b"text"),
         (TimeWindowed(str, 10), Windowed("k", 5, 15), b"k" + bytes(7) + b"\x05"),
         (SessionWindowed(str), Windowed("k", 5, 9), b"k" + bytes(7) + b"\t" + bytes(7) + b"\x05"),
     ],
@@ -69,7 +63,7 @@ def test_a_type_has_its_bytes(kind: Any, value: Any, data: bytes) -> None:
 
 
 def test_a_source_without_a_key_type_reads_text_or_else_bytes() -> None:
-    codec = codec_for(Undeclared)
+    codec = codec_for(UndeclaredType)
 
     assert codec.decode(b"abc") == "abc"
     assert codec.decode(b"\xff") == b"\xff"

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from moldau.client import (
     Admin,
@@ -34,16 +34,10 @@ from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.state.changes import ChangelogRecords
-from moldau.streams.worker.committed import Committed
-from moldau.streams.worker.committer import Committer
+from moldau.streams.worker.committer import CommittedOffset, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.reports import Reports
-from moldau.streams.worker.settings import (
-    AT_LEAST_ONCE,
-    EXACTLY_ONCE,
-    AppSettings,
-    app_settings,
-)
+from moldau.streams.worker.settings import AT_LEAST_ONCE, EXACTLY_ONCE, AppSettings, app_settings
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import TaskState
 from moldau.streams.worker.worker import Worker
@@ -67,6 +61,7 @@ BROKER: Final = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.min.session.timeout.ms": "100",
+    "log.index.size.max.bytes": "65536",  # an index file reserves 10 MiB else, of memory
 }
 FAULTS: Final = ("kill", "kill", "pause", "isolate", "stop")
 COMMIT_STEPS: Final = ("log", "written", "offsets", "ending", "ended")
@@ -131,7 +126,7 @@ class Run:
     faults: tuple[str, ...] = FAULTS
     longest_s = SHORT_S
     safety_s = SAFETY_S
-    isolation = "read_uncommitted"
+    isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     may_end_behind = False
     """Whether the last member of a task may die between its commit and its store: the changelog has
     the rest."""
@@ -374,12 +369,12 @@ class DyingCommitter:
     async def written(
         self,
         logged: Mapping[TopicPartition, Deliveries],
-        offsets: Mapping[TopicPartition, Committed],
+        offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> dict[TopicPartition, int]:
         await self._reach("written")
         return await self._inner.written(logged, offsets)
 
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         await self._reach("offsets")
         producer = self._inner._sending.producer
         end = Producer.commit_transaction

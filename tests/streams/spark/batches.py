@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from moldau.executors.clients import CLIENTS
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.spark.engine import SparkApp
-from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import prepared
 from moldau.streams.spark.query import SubtopologyQuery

@@ -9,10 +9,10 @@ import pytest
 
 from moldau.client import TransactionError
 from moldau.client.sync import Admin, Consumer
+from moldau.executors.clients import CLIENTS
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.problems import StateError
 from moldau.streams.spark.delivery import TaskBatch, exactly_once, record_beginning, take_task
-from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.versions import Version, token_of
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark.topics import make_topic

@@ -14,6 +14,7 @@ import pytest
 
 from moldau.client import LATEST, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Producer
+from moldau.executors.clients import CLIENTS
 from moldau.streams import Streams
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.spark.global_tables import (
@@ -23,7 +24,6 @@ from moldau.streams.spark.global_tables import (
     Notices,
     WholeTopic,
 )
-from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.limits import explain_spark, refusals
 from moldau.streams.spark.waiting import BrokersAway
 from moldau.testing import SyncEmbeddedBroker

@@ -32,7 +32,7 @@ from moldau.streams.problems import StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.moving import _mark, _Reader, _writer, to_embedded, to_spark
-from moldau.streams.worker.committed import is_marked
+from moldau.streams.worker.committer import is_marked
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.topics import make_topic

@@ -229,6 +229,33 @@ def test_a_batch_begins_with_the_version_before_it(tmp_path: Any) -> None:
     kept.close()
 
 
+class CountedReads(RealFiles):
+    """Files that count what is read of them, by the name of the file."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def read_text(self, path: str) -> str:
+        self.names.append(path.rpartition("/")[2])
+        return super().read_text(path)
+
+
+def test_a_batch_reads_one_file_of_the_checkpoint(tmp_path: Any) -> None:
+    files = CountedReads()
+    with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
+        for batch in range(12):
+            kept.commit(0, batch, {0: Version(token_of(batch, 1, 0))})
+    with closing(Checkpoint.open(files, str(tmp_path), counted().plan(), NOW_MS)) as kept:
+        assert kept.last(0, 0)[0] == 11
+        kept.commit(0, 12, {0: Version(token_of(12, 1, 0))})
+        for batch in range(13, 20):
+            files.names.clear()
+            kept.check_held()
+            kept.commit(0, batch, {0: Version(token_of(batch, 1, 0))})
+            assert files.names == ["runs"]
+        assert kept.versions_before(0, 19) == {0: Version(token_of(18, 1, 0))}
+
+
 def test_a_checkpoint_keeps_its_id(tmp_path: Any) -> None:
     for now_ms in (NOW_MS, NOW_MS + 1):
         kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), now_ms)
@@ -300,10 +327,7 @@ def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
 
 def test_the_record_of_a_beginning_is_of_no_batch_and_older_checkpoints_find_it() -> None:
     before = Version().after(token_of(4, 1, 0), 10, "", is_snapshot=False)
-    texts = {
-        "new": (2, begun_text("100", 1)),
-        "old": (1, recorded_text("9", 1, Version(), before)),
-    }
+    texts = {"new": (2, begun_text("100", 1)), "old": (1, recorded_text("9", 1, Version(), before))}
     newest = [text for _, text in texts.values()]
 
     assert recorded_version(texts, "100", 0, Version()) is None

@@ -14,10 +14,10 @@ import pytest
 
 from moldau.client import TopicPartition
 from moldau.client.sync import Admin, Producer
+from moldau.executors.clients import CLIENTS
 from moldau.ids import ZERO_UUID
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark import reading
-from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
 from moldau.streams.spark.reading import RangeReader, TopicMadeAgain
 from moldau.streams.spark.versions import Version
@@ -94,7 +94,7 @@ def test_a_wait_for_records_is_told_and_ends_after_the_time_out_of_the_settings(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
-    monkeypatch.setattr("moldau.streams.spark.record_wait._TELL_S", 0.1)
+    monkeypatch.setattr("moldau.streams.spark.waiting._REPORT_S", 0.1)
     waited = f"{moldau_topic}-0 at offset 0 of 5: no record in [0-9]+ s: check that the leader"
 
     with pytest.raises(BrokersAway, match=waited):
@@ -121,7 +121,7 @@ def test_the_time_in_which_records_run_is_no_wait_for_the_next_ones(
         poll_batches=poll,
         troubles=dict,
     )
-    monkeypatch.setattr(reading, "worker_consumer", lambda _: consumer)
+    monkeypatch.setattr("moldau.executors.ranges.cached_client", lambda *_: consumer)
     monkeypatch.setattr(reading, "RealClock", lambda: SimpleNamespace(monotonic=lambda: now.s))
     task = TaskRanges(0, Version(), (TopicRange("t", 0, 5),))
     reader = RangeReader({"default.api.timeout.ms": "10000"}, task)

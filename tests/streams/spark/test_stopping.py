@@ -6,6 +6,7 @@ The stages run on a real broker, without Java: see `tests.streams.spark.batches`
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -13,11 +14,12 @@ from threading import Thread
 import pytest
 
 from moldau.streams.problems import StreamsError
+from moldau.streams.spark import stage
 from moldau.streams.spark.engine import SparkApp
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
-from tests.streams.spark.batches import Context, app_on
+from tests.streams.spark.batches import Batches, Context, app_on
 
 LINES = 20
 
@@ -57,3 +59,24 @@ def test_an_app_that_runs_what_is_there_stops_after_the_batch(
     assert sum(map(len, found.values())) == 2 * LINES
     for outs in found.values():
         assert [int(value) for value, _, _ in outs] == list(range(1, len(outs) + 1))
+
+
+def test_a_worker_forgets_an_app_that_runs_no_more(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = moldau_broker.bootstrap_servers
+    stage._LOADED.clear()
+    for name in (f"{moldau_topic}-a", f"{moldau_topic}-b"):
+        app = apps.word_count(name)
+        apps.make_topics(servers, app)
+        apps.write(servers, name, 0, 5, has_cities=False)
+        with closing(Batches(app.plan(), servers, tmp_path / name, Random(1))) as batches:
+            batches.settle()
+        monkeypatch.setattr("moldau.executors.clients._IDLE_S", 0.0)
+
+    assert len(stage._LOADED) == 1
+    stage._LOADED.drop_if(lambda each: each.program.app == name)
+    assert len(stage._LOADED) == 0

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from moldau.streams.spark import beginning
+from moldau.streams.spark.beginning import together
 from moldau.streams.spark.delivery import TaskBatch
-from moldau.streams.spark.together import together
 from moldau.streams.spark.versions import Version
 
 _WAIT_S = 10.0

@@ -82,3 +82,27 @@ def test_only_what_passes_when_brokers_answer_is_waited_for(
     error: KafkaError | StreamsError, *, passes: bool
 ) -> None:
     assert is_passing(error) == passes
+
+
+def test_a_python_process_that_starts_too_slowly_is_tried_again(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    servers, app = moldau_broker.bootstrap_servers, apps.word_count(moldau_topic)
+    apps.make_topics(servers, app)
+    apps.write(servers, app.name, 0, 10, has_cities=False)
+    context = Context(tmp_path, Random(1))
+    py4j = pytest.importorskip("py4j.protocol", reason="pyspark is not installed")
+
+    def fail() -> None:
+        raise py4j.Py4JError("SparkException: Python worker failed to connect back.")
+
+    context.before = fail  # in the first batch alone
+    given = {"bootstrap.servers": servers}
+    with app_on(context, app.plan(), tmp_path / "checkpoint", given) as running:
+        running.process_available()
+
+    assert len(apps.outs_of(servers, app)) == 20
+    assert "it tries again: a Python process of Spark did not start within" in caplog.text

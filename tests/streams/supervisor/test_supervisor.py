@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.runtime import Runtime
-from moldau.runtime.real import run
+from moldau.runtime import Runtime, node_processes
 from moldau.streams.supervisor.supervisor import Supervisor
 from tests.peers.eventually import eventually
 
@@ -23,7 +22,6 @@ WORKER = """
 import asyncio, pathlib, os, sys
 from moldau.runtime.real import run
 from moldau.runtime.signals import until_signal
-from moldau.streams.supervisor.supervisor import unless_orphaned
 folder, index = pathlib.Path(sys.argv[1]), sys.argv[2]
 async def work():
     with (folder / f"started-{index}").open("a") as out:
@@ -33,15 +31,15 @@ async def work():
     finally:
         with (folder / f"stopped-{index}").open("a") as out:
             out.write(f"{os.getpid()}\\n")
-run(lambda runtime: until_signal(unless_orphaned(work(), sys.stdin.buffer)))
+run(lambda runtime: until_signal(work()))
 """
 SUPERVISOR = f"""
 import sys
+from moldau.runtime import node_processes
 from moldau.runtime.real import run
 from moldau.streams.supervisor.supervisor import Supervisor
-run(lambda runtime: Supervisor(
-    lambda index: [sys.executable, "-c", {WORKER!r}, sys.argv[1], str(index)], 2, runtime
-).run())
+node_processes.MAIN = {WORKER!r}
+run(lambda runtime: Supervisor(lambda index: [sys.argv[1], str(index)], 2, runtime).run())
 """
 
 
@@ -55,39 +53,34 @@ def wait_for(folder: Path, name: str, count: int = 1) -> list[int]:
     return pids(folder, name)
 
 
-def test_a_killed_worker_is_started_again_and_all_stop_in_order(tmp_path: Path) -> None:
-    async def scenario(runtime: Runtime) -> None:
-        def command(index: int) -> list[str]:
-            return [sys.executable, "-c", WORKER, str(tmp_path), str(index)]
-
-        supervisor = Supervisor(command, 2, runtime)
-        running = asyncio.ensure_future(supervisor.run())
-        [first] = await runtime.run_blocking(wait_for, tmp_path, "started-0")
-        [other] = await runtime.run_blocking(wait_for, tmp_path, "started-1")
-        kill(first, signal.SIGKILL)
-        [_, second] = await runtime.run_blocking(wait_for, tmp_path, "started-0", 2)
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
-        assert pids(tmp_path, "stopped-0") == [second]
-        assert pids(tmp_path, "stopped-1") == [other]
-        assert supervisor.code == 0
-
-    run(scenario)
+async def test_a_killed_worker_is_started_again_and_all_stop_in_order(
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_processes, "MAIN", WORKER)
+    supervisor = Supervisor(lambda index: [str(tmp_path), str(index)], 2, runtime)
+    running = asyncio.ensure_future(supervisor.run())
+    [first] = await runtime.run_blocking(wait_for, tmp_path, "started-0")
+    [other] = await runtime.run_blocking(wait_for, tmp_path, "started-1")
+    kill(first, signal.SIGKILL)
+    [_, second] = await runtime.run_blocking(wait_for, tmp_path, "started-0", 2)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert pids(tmp_path, "stopped-0") == [second]
+    assert pids(tmp_path, "stopped-1") == [other]
+    assert supervisor.code == 0
 
 
-def test_wrong_arguments_end_the_supervisor(tmp_path: Path) -> None:
-    async def scenario(runtime: Runtime) -> None:
-        def command(index: int) -> list[str]:
-            text = "import sys; sys.exit(2)" if index else WORKER
-            return [sys.executable, "-c", text, str(tmp_path), str(index)]
-
-        supervisor = Supervisor(command, 2, runtime)
-        async with asyncio.timeout(30):
-            await supervisor.run()
-        assert supervisor.code == 2
-
-    run(scenario)
+async def test_wrong_arguments_end_the_supervisor(
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        node_processes, "MAIN", f"import sys\nsys.argv[2] == '1' and sys.exit(2){WORKER}"
+    )
+    supervisor = Supervisor(lambda index: [str(tmp_path), str(index)], 2, runtime)
+    async with asyncio.timeout(30):
+        await supervisor.run()
+    assert supervisor.code == 2
 
 
 def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.construction import Store
-from moldau.streams.engine.global_table import LooksUp
+from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topics import RepartitionTopic
@@ -47,7 +47,7 @@ class CountingTask:
         partition: int,
         backings: Mapping[str, Backing],
         texts: Sequence[str],
-        global_tables: Mapping[str, LooksUp] | None = None,
+        global_tables: Mapping[str, LookupTable] | None = None,
     ) -> None:
         assert all(each == "time" for each in texts)
         self.restored = 0

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.runtime import Runtime
@@ -16,6 +19,26 @@ from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import MakeTask
 from moldau.streams.worker.worker import Worker
 from tests.streams.worker.counting import CountingTask
+
+LINES = ["a b a", "c a", "b", "", "d d d d"]
+COUNTS = {"a": "3", "b": "2", "c": "1", "d": "4"}
+_apps = count()
+
+
+def names() -> tuple[str, str, str]:
+    """An app, its input and its output."""
+    app = f"worker-{next(_apps)}"
+    return app, f"{app}-lines", f"{app}-out"
+
+
+def has(expected: dict[str, str]) -> Callable[[dict[str, str]], bool]:
+    return lambda found: found == expected
+
+
+def restored_by(worker: Any) -> Counter[str]:
+    """Records by task."""
+    found = {str(task_id): each.task.restored for task_id, each in worker.tasks.items()}
+    return +Counter(found)
 
 
 @dataclass
@@ -71,9 +94,7 @@ class Cluster:
         """The values of all committed records of a topic, in no order."""
         found = []
         async with Consumer(
-            bootstrap_servers=self.servers,
-            isolation_level="read_committed",
-            runtime=self.runtime,
+            bootstrap_servers=self.servers, isolation_level="read_committed", runtime=self.runtime
         ) as consumer:
             partitions = await consumer.partitions(topic)
             consumer.assign(partitions)

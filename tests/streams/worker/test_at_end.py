@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moldau.runtime import Runtime
-from moldau.runtime.real import run
 from moldau.streams.worker.door import Door, Rebalance, TopicPartition
 from moldau.streams.worker.settings import app_settings
 from moldau.testing import EmbeddedBroker
@@ -25,21 +24,20 @@ async def poll_until(door: Door, where: TopicPartition, *, is_at_end: bool) -> N
             await door.poll(0.1)
 
 
-def test_an_input_is_not_at_its_end_while_its_broker_is_away(tmp_path: Path) -> None:
-    async def scenario(runtime: Runtime) -> None:
-        where = TopicPartition("in", 0)
-        async with EmbeddedBroker(directory=str(tmp_path)) as broker:
-            servers, port = broker.bootstrap_servers, broker.port
-            await Cluster(servers, runtime).make("in", partitions=1)
-            door = Door(app_settings({"bootstrap.servers": servers}), "app", "app-0", runtime)
-            await door.start()
-            await door.subscribe(["in"], [["in"]], Rebalance(ignored, ignored, ignored))
-            await poll_until(door, where, is_at_end=True)
+async def test_an_input_is_not_at_its_end_while_its_broker_is_away(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    where = TopicPartition("in", 0)
+    async with EmbeddedBroker(directory=str(tmp_path)) as broker:
+        servers, port = broker.bootstrap_servers, broker.port
+        await Cluster(servers, runtime).make("in", partitions=1)
+        door = Door(app_settings({"bootstrap.servers": servers}), "app", "app-0", runtime)
+        await door.start()
+        await door.subscribe(["in"], [["in"]], Rebalance(ignored, ignored, ignored))
+        await poll_until(door, where, is_at_end=True)
 
-        await poll_until(door, where, is_at_end=False)
+    await poll_until(door, where, is_at_end=False)
 
-        async with EmbeddedBroker(directory=str(tmp_path), port=port):
-            await poll_until(door, where, is_at_end=True)
-            await door.aclose()
-
-    run(scenario)
+    async with EmbeddedBroker(directory=str(tmp_path), port=port):
+        await poll_until(door, where, is_at_end=True)
+        await door.aclose()

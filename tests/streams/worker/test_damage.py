@@ -10,10 +10,8 @@ import pytest
 
 from moldau.streams.rocks import ChangelogPosition, RocksBacking, StoreCorrupted, TaskDatabase
 from moldau.streams.state.backing import Row
-from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.counting import CountingTask, word_count
-from tests.streams.worker.running import Cluster
-from tests.streams.worker.test_worker import COUNTS, LINES, has, names, play
+from tests.streams.worker.running import COUNTS, LINES, Cluster, has, names
 
 
 class Damage:
@@ -62,88 +60,76 @@ class Damage:
 
 
 @pytest.mark.parametrize("use", ["write", "commit"])
-def test_damage_that_a_commit_finds_is_restored_and_nothing_is_counted_twice(
+async def test_damage_that_a_commit_finds_is_restored_and_nothing_is_counted_twice(
     use: str,
-    moldau_broker: SyncEmbeddedBroker,
+    cluster: Cluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     damage = Damage(monkeypatch, use)
-
-    async def scenario(cluster: Cluster) -> None:
-        app, lines, out = names()
-        await cluster.make(lines, out)
-        async with cluster.worker(word_count(app, lines, out), str(tmp_path)):
-            await cluster.write(lines, *LINES)
-            await cluster.read(out, has(COUNTS))
-            damage.strike()
-            await cluster.write(lines, "a b c d", "e")
-            twice = {"a": "4", "b": "3", "c": "2", "d": "5", "e": "1"}
-            await cluster.read(out, has(twice))
-            # With its rows from the changelog, and those of the other task from this commit.
-            await cluster.write(lines, "a b c d e")
-            await cluster.read(out, has({key: str(int(n) + 1) for key, n in twice.items()}))
-
-    play(moldau_broker, scenario)
+    app, lines, out = names()
+    await cluster.make(lines, out)
+    async with cluster.worker(word_count(app, lines, out), str(tmp_path)):
+        await cluster.write(lines, *LINES)
+        await cluster.read(out, has(COUNTS))
+        damage.strike()
+        await cluster.write(lines, "a b c d", "e")
+        twice = {"a": "4", "b": "3", "c": "2", "d": "5", "e": "1"}
+        await cluster.read(out, has(twice))
+        # With its rows from the changelog, and those of the other task from this commit.
+        await cluster.write(lines, "a b c d e")
+        await cluster.read(out, has({key: str(int(n) + 1) for key, n in twice.items()}))
     assert damage.told(caplog) == [damage.expected]
 
 
 @pytest.mark.parametrize("use", ["write", "commit"])
-def test_damage_that_the_last_commit_finds_is_restored_at_the_next_start(
+async def test_damage_that_the_last_commit_finds_is_restored_at_the_next_start(
     use: str,
-    moldau_broker: SyncEmbeddedBroker,
+    cluster: Cluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     damage = Damage(monkeypatch, use)
+    app, lines, out = names()
+    await cluster.make(lines, out)
+    plan = word_count(app, lines, out)
+    rare = {"commit.interval.ms": 60_000, "processing.guarantee": "at_least_once"}
+    all_counted, loop, left = asyncio.Event(), asyncio.get_running_loop(), [10]
 
-    async def scenario(cluster: Cluster) -> None:
-        app, lines, out = names()
-        await cluster.make(lines, out)
-        plan = word_count(app, lines, out)
-        rare = {"commit.interval.ms": 60_000, "processing.guarantee": "at_least_once"}
-        all_counted, loop, left = asyncio.Event(), asyncio.get_running_loop(), [10]
+    class Counting(CountingTask):
+        def _count(self, word: bytes, time: int) -> None:
+            super()._count(word, time)
+            left[0] -= 1
+            if not left[0]:
+                loop.call_soon_threadsafe(all_counted.set)
 
-        class Counting(CountingTask):
-            def _count(self, word: bytes, time: int) -> None:
-                super()._count(word, time)
-                left[0] -= 1
-                if not left[0]:
-                    loop.call_soon_threadsafe(all_counted.set)
-
-        async with cluster.worker(plan, str(tmp_path), make_task=Counting, settings=rare):
-            await cluster.write(lines, *LINES)
-            async with asyncio.timeout(60):
-                await all_counted.wait()
-            damage.strike()
-        async with cluster.worker(plan, str(tmp_path)):
-            await cluster.read(out, has(COUNTS))
-
-    play(moldau_broker, scenario)
+    async with cluster.worker(plan, str(tmp_path), make_task=Counting, settings=rare):
+        await cluster.write(lines, *LINES)
+        async with asyncio.timeout(60):
+            await all_counted.wait()
+        damage.strike()
+    async with cluster.worker(plan, str(tmp_path)):
+        await cluster.read(out, has(COUNTS))
     assert damage.told(caplog) == [damage.expected]
 
 
-def test_damage_that_a_restore_finds_begins_it_again(
-    moldau_broker: SyncEmbeddedBroker,
+async def test_damage_that_a_restore_finds_begins_it_again(
+    cluster: Cluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     damage = Damage(monkeypatch, "write")
-
-    async def scenario(cluster: Cluster) -> None:
-        app, lines, out = names()
-        await cluster.make(lines, out)
-        plan = word_count(app, lines, out)
-        async with cluster.worker(plan, str(tmp_path / "old")):
-            await cluster.write(lines, *LINES)
-            await cluster.read(out, has(COUNTS))
-        damage.strike()
-        async with cluster.worker(plan, str(tmp_path / "new")):
-            await cluster.write(lines, "a")
-            await cluster.read(out, has({**COUNTS, "a": "4"}))
-
-    play(moldau_broker, scenario)
+    app, lines, out = names()
+    await cluster.make(lines, out)
+    plan = word_count(app, lines, out)
+    async with cluster.worker(plan, str(tmp_path / "old")):
+        await cluster.write(lines, *LINES)
+        await cluster.read(out, has(COUNTS))
+    damage.strike()
+    async with cluster.worker(plan, str(tmp_path / "new")):
+        await cluster.write(lines, "a")
+        await cluster.read(out, has({**COUNTS, "a": "4"}))
     assert damage.told(caplog) == [damage.expected]

@@ -20,7 +20,13 @@ from moldau.runtime.real_files import RealFiles
 from moldau.streams import RecordFailed, Streams
 from moldau.streams.engine.task import TaskSettings
 from moldau.streams.plan.plan import Plan
-from moldau.streams.rocks import ChangelogPosition, RocksMemory, TaskDatabase, position_name
+from moldau.streams.rocks import (
+    ChangelogPosition,
+    RocksMemory,
+    StoreCorrupted,
+    TaskDatabase,
+    position_name,
+)
 from moldau.streams.running import make_task
 from moldau.streams.worker.reports import Reports
 from moldau.testing import SyncEmbeddedBroker
@@ -115,6 +121,41 @@ def test_rows_of_all_partitions_are_there_before_the_first_record(
             await shop.orders("7 last")
             found = await shop.joined(lambda seen: "last" in seen)
             assert found["last"] == "last to renamed"
+
+    play(scenario)
+
+
+def test_a_record_that_damage_of_a_global_table_has_stopped_is_done_once(
+    play: Callable[[Scenario], None],
+) -> None:
+    async def scenario(shop: Shop) -> None:
+        path = f"{shop.directory}/{shop.name}/0/global"
+        is_damaged = True
+
+        def joined(order: str, name: str) -> str:
+            nonlocal is_damaged
+            if is_damaged and order == "de b":
+                is_damaged = False
+                raise StoreCorrupted("the state is damaged", path=path)
+            return order
+
+        app = Streams(shop.name)
+        countries = app.global_table(f"{shop.name}-countries", str, key=str, name="countries")
+        orders = app.stream(f"{shop.name}-orders", str)
+        orders.to(f"{shop.name}-copy")
+        orders.join(countries, joined, key=lambda _: "de").to(f"{shop.name}-out")
+        await shop.cluster.make(f"{shop.name}-copy")
+        await shop.countries({b"de": b"Germany"})
+        await shop.orders("de a", "de a", "de b", "de b", "de c", "de c")
+        plan, state = app.plan(), str(shop.directory)
+        async with shop.cluster.worker(plan, state, make_task=MAKE) as worker:
+            while await shop.cluster.values(f"{shop.name}-out") != sorted(
+                2 * ["de a", "de b", "de c"]
+            ):
+                assert worker.tasks is not None
+        found = await shop.cluster.values(f"{shop.name}-copy")
+        assert found == sorted(2 * ["de a", "de b", "de c"])
+        assert not is_damaged
 
     play(scenario)
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moldau.runtime import Runtime
-from moldau.runtime.real import run
 from moldau.streams import Streams, StreamsError
 from moldau.streams.engine.task import TaskSettings
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import make_task
-from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.running import Cluster
 
 pa = pytest.importorskip("pyarrow")
@@ -45,24 +41,10 @@ def write(path: Path, **names: str) -> None:
     delta.write_deltalake(str(path), rows, mode="overwrite")
 
 
-Scenario = Callable[[Cluster, str, Path], Coroutine[Any, Any, None]]
-
-
 @pytest.fixture
-def play(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
-) -> Callable[[Scenario], None]:
-    """Runs a scenario with topics of two partitions and a folder."""
-
-    def played(scenario: Scenario) -> None:
-        async def whole(runtime: Runtime) -> None:
-            cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
-            await cluster.make(f"{moldau_topic}-orders", f"{moldau_topic}-out")
-            await scenario(cluster, moldau_topic, tmp_path)
-
-        run(whole)
-
-    return played
+def name(moldau_topic: str) -> str:
+    """What the names of the topics begin with."""
+    return moldau_topic
 
 
 class Lines(logging.Handler):
@@ -93,60 +75,56 @@ async def told(cluster: Cluster, caplog: pytest.LogCaptureFixture, text: str) ->
         log.removeHandler(lines)
 
 
-def test_orders_meet_the_version_that_the_table_has(
-    play: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
+async def test_orders_meet_the_version_that_the_table_has(
+    cluster: Cluster, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="moldau.streams")
 
-    async def scenario(cluster: Cluster, name: str, folder: Path) -> None:
-        path = folder / "customers"
-        await asyncio.to_thread(partial(write, path, a="ada", b="bob"))
-        async with cluster.worker(plan_of(name, path), str(folder / "state"), make_task=MAKE):
-            await cluster.write(f"{name}-orders", "a 1", "b 2", "c 3", "a 4")
-            found = await cluster.read(f"{name}-out", lambda rows: len(rows) == 4)
-            assert found == {"1": "1 ada", "2": "2 bob", "3": "3 nobody", "4": "4 ada"}
+    await cluster.make(f"{name}-orders", f"{name}-out")
+    path = tmp_path / "customers"
+    await asyncio.to_thread(partial(write, path, a="ada", b="bob"))
+    async with cluster.worker(plan_of(name, path), str(tmp_path / "state"), make_task=MAKE):
+        await cluster.write(f"{name}-orders", "a 1", "b 2", "c 3", "a 4")
+        found = await cluster.read(f"{name}-out", lambda rows: len(rows) == 4)
+        assert found == {"1": "1 ada", "2": "2 bob", "3": "3 nobody", "4": "4 ada"}
 
-            await asyncio.to_thread(partial(write, path, a="anna", c="carl"))
-            await told(cluster, caplog, "lake table customers: version 1@")
-            await cluster.write(f"{name}-orders", "a 5", "b 6", "c 7")
-            found = await cluster.read(f"{name}-out", lambda rows: len(rows) == 7)
-            assert [found[each] for each in "567"] == ["5 anna", "6 nobody", "7 carl"]
-
-    play(scenario)
+        await asyncio.to_thread(partial(write, path, a="anna", c="carl"))
+        await told(cluster, caplog, "lake table customers: version 1@")
+        await cluster.write(f"{name}-orders", "a 5", "b 6", "c 7")
+        found = await cluster.read(f"{name}-out", lambda rows: len(rows) == 7)
+        assert [found[each] for each in "567"] == ["5 anna", "6 nobody", "7 carl"]
 
 
-def test_a_version_that_cannot_be_read_leaves_the_rows_and_is_told(
-    play: Callable[[Scenario], None], caplog: pytest.LogCaptureFixture
+async def test_a_version_that_cannot_be_read_leaves_the_rows_and_is_told(
+    cluster: Cluster, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="moldau.streams")
 
-    async def scenario(cluster: Cluster, name: str, folder: Path) -> None:
-        path = folder / "customers"
-        await asyncio.to_thread(partial(write, path, a="ada"))
-        async with cluster.worker(plan_of(name, path), str(folder / "state"), make_task=MAKE):
-            await told(cluster, caplog, "lake table customers: version 0@")
-            twice = pa.table({"id": ["a", "a"], "name": ["x", "y"]})
-            await asyncio.to_thread(delta.write_deltalake, str(path), twice, mode="overwrite")
-            await told(
-                cluster, caplog, "more than one row with id='a': keys must be unique; the rows of"
-            )
-            await cluster.write(f"{name}-orders", "a 1")
-            found = await cluster.read(f"{name}-out", lambda rows: "1" in rows)
-            assert found["1"] == "1 ada"
-            await asyncio.to_thread(partial(write, path, a="anna"))
-            await told(cluster, caplog, "lake table customers: version 2@")
-            await cluster.write(f"{name}-orders", "a 2")
-            found = await cluster.read(f"{name}-out", lambda rows: "2" in rows)
-            assert found["2"] == "2 anna"
-
-    play(scenario)
+    await cluster.make(f"{name}-orders", f"{name}-out")
+    path = tmp_path / "customers"
+    await asyncio.to_thread(partial(write, path, a="ada"))
+    async with cluster.worker(plan_of(name, path), str(tmp_path / "state"), make_task=MAKE):
+        await told(cluster, caplog, "lake table customers: version 0@")
+        twice = pa.table({"id": ["a", "a"], "name": ["x", "y"]})
+        await asyncio.to_thread(delta.write_deltalake, str(path), twice, mode="overwrite")
+        await told(
+            cluster, caplog, "more than one row with id='a': keys must be unique; the rows of"
+        )
+        await cluster.write(f"{name}-orders", "a 1")
+        found = await cluster.read(f"{name}-out", lambda rows: "1" in rows)
+        assert found["1"] == "1 ada"
+        await asyncio.to_thread(partial(write, path, a="anna"))
+        await told(cluster, caplog, "lake table customers: version 2@")
+        await cluster.write(f"{name}-orders", "a 2")
+        found = await cluster.read(f"{name}-out", lambda rows: "2" in rows)
+        assert found["2"] == "2 anna"
 
 
-def test_a_worker_does_not_start_without_the_table(play: Callable[[Scenario], None]) -> None:
-    async def scenario(cluster: Cluster, name: str, folder: Path) -> None:
-        plan = plan_of(name, folder / "none")
-        with pytest.raises(StreamsError, match="lake table customers: there is no Delta table at"):
-            async with cluster.worker(plan, str(folder / "state"), make_task=MAKE):
-                await asyncio.wait([cluster.ended])
-
-    play(scenario)
+async def test_a_worker_does_not_start_without_the_table(
+    cluster: Cluster, name: str, tmp_path: Path
+) -> None:
+    await cluster.make(f"{name}-orders", f"{name}-out")
+    plan = plan_of(name, tmp_path / "none")
+    with pytest.raises(StreamsError, match="lake table customers: there is no Delta table at"):
+        async with cluster.worker(plan, str(tmp_path / "state"), make_task=MAKE):
+            await asyncio.wait([cluster.ended])

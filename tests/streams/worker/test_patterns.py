@@ -7,7 +7,6 @@ from pathlib import Path
 
 from moldau.client import Admin
 from moldau.runtime import Runtime
-from moldau.runtime.real import run
 from moldau.streams import Streams
 from moldau.streams.running import run_here
 from moldau.testing import SyncEmbeddedBroker
@@ -15,8 +14,8 @@ from tests.streams.worker.running import Cluster
 from tests.streams.worker.test_queries import beside
 
 
-def test_new_topics_are_taken_up(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+async def test_new_topics_are_taken_up(
+    runtime: Runtime, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     name = moldau_topic
     app = Streams(name)
@@ -26,12 +25,6 @@ def test_new_topics_are_taken_up(
     )
     given = {"state.dir": str(tmp_path), "commit.interval.ms": 50}
     given["pattern.refresh.interval.ms"] = 100
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
-        await cluster.make(f"{name}-out")
-        settings = {**given, "bootstrap.servers": cluster.servers}
-        await beside(run_here(app.plan(), settings, app.running), ask(cluster))
 
     async def ask(cluster: Cluster) -> None:
         await cluster.make(f"{name}-in-1")
@@ -43,11 +36,14 @@ def test_new_topics_are_taken_up(
         await cluster.read(f"{name}-out", lambda found: found == {"a": "2", "b": "2", "c": "2"})
         assert await app.query_async("counts", wait="10s").get("c") == 2
 
-    run(scenario)
+    cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
+    await cluster.make(f"{name}-out")
+    settings = {**given, "bootstrap.servers": cluster.servers}
+    await beside(run_here(app.plan(), settings, app.running), ask(cluster))
 
 
-def test_the_app_goes_on_without_a_deleted_topic(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+async def test_the_app_goes_on_without_a_deleted_topic(
+    runtime: Runtime, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     name = moldau_topic
     app = Streams(name)
@@ -57,12 +53,6 @@ def test_the_app_goes_on_without_a_deleted_topic(
     given = {"state.dir": str(tmp_path), "commit.interval.ms": 50}
     # The worker notices the deletion, not the look for new topics.
     given |= {"pattern.refresh.interval.ms": 600_000, "consumer.metadata.max.age.ms": 200}
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
-        await cluster.make(f"{name}-out", f"{name}-in-1", f"{name}-in-2")
-        settings = {**given, "bootstrap.servers": cluster.servers}
-        await beside(run_here(app.plan(), settings, app.running), ask(cluster))
 
     async def ask(cluster: Cluster) -> None:
         await cluster.write(f"{name}-in-1", "a", "b")
@@ -75,4 +65,7 @@ def test_the_app_goes_on_without_a_deleted_topic(
         await cluster.write(f"{name}-in-2", "b")
         await cluster.read(f"{name}-out", lambda found: found == {"a": "3", "b": "2", "c": "1"})
 
-    run(scenario)
+    cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
+    await cluster.make(f"{name}-out", f"{name}-in-1", f"{name}-in-2")
+    settings = {**given, "bootstrap.servers": cluster.servers}
+    await beside(run_here(app.plan(), settings, app.running), ask(cluster))

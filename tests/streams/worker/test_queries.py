@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.real import run
 from moldau.streams import Streams
 from moldau.streams.query.gate import Gate
 from moldau.streams.query.questions import BadQuery, StoreUnavailable
@@ -49,21 +48,10 @@ async def prepare(name: str, broker: SyncEmbeddedBroker, runtime: Runtime) -> Cl
     return cluster
 
 
-def test_every_key_is_found_from_a_thread_and_from_a_coroutine(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+async def test_every_key_is_found_from_a_thread_and_from_a_coroutine(
+    runtime: Runtime, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     app = words(moldau_topic)
-
-    async def scenario(runtime: Runtime) -> None:
-        cluster = await prepare(moldau_topic, moldau_broker, runtime)
-        with pytest.raises(StoreUnavailable, match="no worker of it runs"):
-            await app.query_async("counts").get("a")
-        given = {
-            "bootstrap.servers": cluster.servers,
-            "state.dir": str(tmp_path),
-            "commit.interval.ms": 500,
-        }
-        await beside(run_here(app.plan(), given, app.running), ask(cluster))
 
     async def ask(cluster: Cluster) -> None:
         counts = app.query_async("counts", wait="30s")
@@ -85,32 +73,36 @@ def test_every_key_is_found_from_a_thread_and_from_a_coroutine(
             await counts.get(5)
         assert await app.query_async("names").get("a") is None
 
-    run(scenario)
+    cluster = await prepare(moldau_topic, moldau_broker, runtime)
+    with pytest.raises(StoreUnavailable, match="no worker of it runs"):
+        await app.query_async("counts").get("a")
+    given = {
+        "bootstrap.servers": cluster.servers,
+        "state.dir": str(tmp_path),
+        "commit.interval.ms": 500,
+    }
+    await beside(run_here(app.plan(), given, app.running), ask(cluster))
     with pytest.raises(StoreUnavailable):
         app.query("counts").get("a")
 
 
-def test_a_question_is_answered_in_a_break_of_the_work() -> None:
+async def test_a_question_is_answered_in_a_break_of_the_work(runtime: Runtime) -> None:
     seen: list[int] = []
+    gate = Gate(runtime)
+    begun = threading.Event()
 
-    async def scenario(runtime: Runtime) -> None:
-        gate = Gate(runtime)
-        begun = threading.Event()
+    def work() -> str:
+        begun.set()
+        while not seen:
+            gate.answer()
+        return "done"
 
-        def work() -> str:
-            begun.set()
-            while not seen:
-                gate.answer()
-            return "done"
-
-        working = asyncio.ensure_future(gate.run(work))
-        await asyncio.to_thread(begun.wait)
-        await gate.ask(lambda: seen.append(1))
-        assert await working == "done"
-        with pytest.raises(ZeroDivisionError):
-            await gate.ask(lambda: 1 // 0)
-
-    run(scenario)
+    working = asyncio.ensure_future(gate.run(work))
+    await asyncio.to_thread(begun.wait)
+    await gate.ask(lambda: seen.append(1))
+    assert await working == "done"
+    with pytest.raises(ZeroDivisionError):
+        await gate.ask(lambda: 1 // 0)
 
 
 def test_slices_get_smaller_where_a_function_is_slow() -> None:

@@ -8,18 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from moldau.client import TopicPartition
-from moldau.streams.worker.committed import Committed
-from moldau.streams.worker.readiness import Readiness
+from moldau.streams.worker.committer import CommittedOffset
+from moldau.streams.worker.reports import Readiness
 from moldau.streams.worker.tasks import TaskId, TaskState
 from moldau.streams.worker.worker import Worker
-from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.counting import word_count
-from tests.streams.worker.running import Cluster
-from tests.streams.worker.test_worker import has, names, play
+from tests.streams.worker.running import Cluster, has, names
 
 
-def test_a_worker_that_awaits_committed_offsets_is_not_ready(
-    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+async def test_a_worker_that_awaits_committed_offsets_is_not_ready(
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     seen: list[tuple[int, str | None]] = []
 
@@ -30,25 +28,22 @@ def test_a_worker_that_awaits_committed_offsets_is_not_ready(
 
         async def committed(
             partitions: Sequence[TopicPartition],
-        ) -> dict[TopicPartition, Committed]:
+        ) -> dict[TopicPartition, CommittedOffset]:
             if partitions:
                 seen.append((len(worker.tasks), worker.readiness.waits_for))
             return await ask(partitions)
 
         door.committed = committed  # type: ignore[method-assign]
 
-    async def scenario(cluster: Cluster) -> None:
-        app, lines, out = names()
-        await cluster.make(lines, out)
-        async with cluster.worker(word_count(app, lines, out), str(tmp_path)) as worker:
-            watch(worker)
-            await cluster.write(lines, "a b")
-            await cluster.read(out, has({"a": "1", "b": "1"}))
-            await cluster.write(lines, "a b")
-            await cluster.read(out, has({"a": "2", "b": "2"}))
-            assert (len(worker.tasks), worker.readiness.waits_for) == (4, None)
-
-    play(moldau_broker, scenario)
+    app, lines, out = names()
+    await cluster.make(lines, out)
+    async with cluster.worker(word_count(app, lines, out), str(tmp_path)) as worker:
+        watch(worker)
+        await cluster.write(lines, "a b")
+        await cluster.read(out, has({"a": "1", "b": "1"}))
+        await cluster.write(lines, "a b")
+        await cluster.read(out, has({"a": "2", "b": "2"}))
+        assert (len(worker.tasks), worker.readiness.waits_for) == (4, None)
     count, waits_for = seen[0]
     assert (count, waits_for is not None) == (0, True)
 

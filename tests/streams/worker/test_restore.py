@@ -15,9 +15,7 @@ from moldau.streams.engine.task import TaskSettings
 from moldau.streams.rocks import ChangelogPosition, TaskDatabase
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.worker.settings import app_settings
-from moldau.testing import SyncEmbeddedBroker
-from tests.streams.worker.running import Cluster
-from tests.streams.worker.test_worker import has, names, play
+from tests.streams.worker.running import Cluster, has, names
 
 
 def is_on_event_loop() -> bool:
@@ -34,8 +32,8 @@ async def write_rows(cluster: Cluster, topic: str, **rows: str) -> None:
             await producer.send(topic, value.encode(), key=key.encode())
 
 
-def test_a_restore_that_reads_past_its_goal_commits_on_a_thread(
-    moldau_broker: SyncEmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_restore_that_reads_past_its_goal_commits_on_a_thread(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is restored from its input up to the committed offset, and the one fetch returns
     what follows as well."""
@@ -46,42 +44,36 @@ def test_a_restore_that_reads_past_its_goal_commits_on_a_thread(
         were_on_loop.append(is_on_event_loop())
         commit(database, positions)
 
-    async def scenario(cluster: Cluster) -> None:
-        name, lines, out = names()
-        app = Streams(name)
-        app.table(lines, str, key=str, name="rows").changes().to(out)
-        plan = app.plan()
-        make = partial(make_task, task_settings(plan, app_settings({"bootstrap.servers": ""})))
-        await cluster.make(lines, out, partitions=1)
-        await write_rows(cluster, lines, a="1", b="2")
-        async with cluster.worker(plan, str(tmp_path / "old"), make_task=make):
-            await cluster.read(out, lambda found: found == {"a": "1", "b": "2"})
-        await write_rows(cluster, lines, c="3")
-        monkeypatch.setattr(TaskDatabase, "commit", observed_commit)
-        async with cluster.worker(plan, str(tmp_path / "new"), make_task=make):
-            await cluster.read(out, lambda found: found == {"a": "1", "b": "2", "c": "3"})
-
-    play(moldau_broker, scenario)
+    name, lines, out = names()
+    app = Streams(name)
+    app.table(lines, str, key=str, name="rows").changes().to(out)
+    plan = app.plan()
+    make = partial(make_task, task_settings(plan, app_settings({"bootstrap.servers": ""})))
+    await cluster.make(lines, out, partitions=1)
+    await write_rows(cluster, lines, a="1", b="2")
+    async with cluster.worker(plan, str(tmp_path / "old"), make_task=make):
+        await cluster.read(out, lambda found: found == {"a": "1", "b": "2"})
+    await write_rows(cluster, lines, c="3")
+    monkeypatch.setattr(TaskDatabase, "commit", observed_commit)
+    async with cluster.worker(plan, str(tmp_path / "new"), make_task=make):
+        await cluster.read(out, lambda found: found == {"a": "1", "b": "2", "c": "3"})
     assert were_on_loop
     assert not any(were_on_loop)
 
 
-def test_a_table_is_restored_without_the_records_that_it_skipped(
-    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+async def test_a_table_is_restored_without_the_records_that_it_skipped(
+    cluster: Cluster, tmp_path: Path
 ) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        name, rows, out = names()
-        orders = f"{name}-orders"
-        app = Streams(name)
-        prices = app.table(rows, int, key=str, on_error="skip")
-        app.stream(orders, str, key=str).join(prices, lambda a, b: f"{a} {b}").to(out)
-        plan, make = app.plan(), partial(make_task, TaskSettings())
-        await cluster.make(rows, orders, out, partitions=1)
-        await write_rows(cluster, rows, a="1")
-        await write_rows(cluster, rows, a="dear")
-        for life in ("first", "second"):
-            async with cluster.worker(plan, str(tmp_path / life), make_task=make):
-                await write_rows(cluster, orders, a=life)
-                await cluster.read(out, has({"a": f"{life} 1"}))
-
-    play(moldau_broker, scenario)
+    name, rows, out = names()
+    orders = f"{name}-orders"
+    app = Streams(name)
+    prices = app.table(rows, int, key=str, on_error="skip")
+    app.stream(orders, str, key=str).join(prices, lambda a, b: f"{a} {b}").to(out)
+    plan, make = app.plan(), partial(make_task, TaskSettings())
+    await cluster.make(rows, orders, out, partitions=1)
+    await write_rows(cluster, rows, a="1")
+    await write_rows(cluster, rows, a="dear")
+    for life in ("first", "second"):
+        async with cluster.worker(plan, str(tmp_path / life), make_task=make):
+            await write_rows(cluster, orders, a=life)
+            await cluster.read(out, has({"a": f"{life} 1"}))

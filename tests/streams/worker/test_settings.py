@@ -16,6 +16,29 @@ def test_the_page_is_that_of_the_rows() -> None:
     assert metrics_page.PAGE.read_text() == metrics_page.render(), again
 
 
+def test_clients_wait_at_the_start_as_long_as_the_task_timeout_says() -> None:
+    """Five minutes by default, and no less than the clients wait by themselves."""
+    name = "default.api.timeout.ms"
+
+    assert app_settings({}).patient("admin")[name] == "300000"
+    assert app_settings({}).patient("producer")["max.block.ms"] == "300000"
+    assert app_settings({"task.timeout.ms": 0}).patient("admin")[name] == "60000"
+    assert app_settings({"task.timeout.ms": 400_000}).patient("restore.consumer")[name] == "400000"
+    assert app_settings({"admin.default.api.timeout.ms": 5000}).patient("admin")[name] == "5000"
+    assert app_settings({name: 7000}).patient("global.consumer")[name] == "7000"
+
+
+def test_a_running_worker_is_not_ended_by_the_time_for_the_start_of_its_cluster() -> None:
+    name = "start.timeout.ms"
+    for given in ({}, {name: "30000"}, {f"restore.consumer.{name}": "1"}):
+        assert app_settings(given).patient("restore.consumer")[name] == "300000"
+        assert app_settings(given).of_running("consumer")[name] == "300000"
+    first = app_settings({name: "30000"}).patient("admin", is_first=True)
+    assert first[name] == "30000", "the first client waits for a cluster that is not up yet"
+    assert app_settings({name: "400000"}).patient("producer")[name] == "400000"
+    assert app_settings({name: "soon"}).patient("producer")[name] == "soon", "the client refuses it"
+
+
 def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
     given = app_settings(
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moldau.runtime.real_files import RealFiles
-from moldau.streams.worker.stale_tasks import StaleTasks
+from moldau.streams.worker.own_tasks import StaleTasks
 
 
 def test_a_directory_is_deleted_when_it_was_unused_for_the_delay(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import InputDeleted
-from moldau.streams.watching import run_as_topics_come
+from moldau.streams.running import run_as_topics_come
 from moldau.streams.worker.reports import Reports
 
 

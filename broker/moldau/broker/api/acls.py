@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.controller.acl_changes import describe_acls
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.create_acls import CreateAclsRequest
 from moldau.protocol.messages.delete_acls import DeleteAclsRequest
@@ -35,4 +36,4 @@ def serve_describe(node: Node, request: ApiRequest) -> None:
 def check_has_rules(authorizer: Authorizer, request: type[Message]) -> None:
     """Raise SECURITY_DISABLED for a request about rules that nothing would read."""
     if request in _ABOUT_RULES and not authorizer.uses_rules:
-        raise DISABLED
+        raise without_frames(DISABLED)

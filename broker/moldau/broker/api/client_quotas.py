@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntryData,
-)
 from moldau.protocol.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
 
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
-    from moldau.errors.codes import KafkaError
 
 _EXACT: Final = 0
 _DEFAULT: Final = 1
@@ -63,24 +57,3 @@ def _is_met(component: ComponentData, name: str | None) -> bool:
     if component.match_type == _EXACT:
         return name == component.match
     return name is None if component.match_type == _DEFAULT else True
-
-
-def refuse_describe(
-    message: DescribeClientQuotasRequest, version: int, error: KafkaError
-) -> DescribeClientQuotasResponse:
-    """Return the response for the case that nothing may be described."""
-    return DescribeClientQuotasResponse(error_code=error.code, error_message=None, entries=None)
-
-
-def refuse_change(
-    message: AlterClientQuotasRequest, version: int, error: KafkaError
-) -> AlterClientQuotasResponse:
-    """Return the response for the case that no quota was changed."""
-    return AlterClientQuotasResponse(
-        entries=[
-            AlterClientQuotasResponseEntryData(
-                error_code=error.code, error_message=error.reason, entity=each.entity
-            )
-            for each in message.entries
-        ]
-    )

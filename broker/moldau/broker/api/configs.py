@@ -28,9 +28,9 @@ from moldau.broker.controller.config_changes import (
     DONE,
     Change,
     Operation,
+    RequestedChanges,
     Verdict,
     Verdicts,
-    Wanted,
     incremental_response,
     list_config_resources,
     replacing_response,
@@ -57,7 +57,7 @@ Answering: TypeAlias = "Callable[[Verdicts], Response]"
 class Alteration:
     """A request in progress: all its resources in order, and the verdicts so far."""
 
-    wanted: Wanted
+    wanted: RequestedChanges
     verdicts: dict[Resource, Verdict] = field(default_factory=dict)
 
     def is_open(self, resource_type: int, name: str) -> bool:
@@ -82,7 +82,7 @@ class Alteration:
         return [(resource, self.verdicts[resource]) for resource, _ in self.wanted]
 
 
-def judge(wanted: Wanted, node_id: int) -> Alteration:
+def judge(wanted: RequestedChanges, node_id: int) -> Alteration:
     """Reject invalid resources: one that is named twice, one with a setting that is named twice or
     has no value, and a broker id that is not this broker's."""
     alteration = Alteration(wanted)
@@ -175,24 +175,6 @@ def serve_alter(node: Node, request: ApiRequest) -> None:
         if alteration.is_open(each.resource_type, each.resource_name)
     ]
     _pass_on(node, request, message, alteration, replacing_response)
-
-
-def refuse_incremental_alter(
-    message: changing.IncrementalAlterConfigsRequest, version: int, error: KafkaError
-) -> Response:
-    """Return the response for the case that nothing was changed."""
-    return incremental_response(_all_refused(wanted_of(message), error))
-
-
-def refuse_alter(
-    message: replacing.AlterConfigsRequest, version: int, error: KafkaError
-) -> Response:
-    """Return the response for the case that nothing was changed."""
-    return replacing_response(_all_refused(wanted_of(message), error))
-
-
-def _all_refused(wanted: Wanted, error: KafkaError) -> list[tuple[Resource, Verdict]]:
-    return [(resource, Verdict.of(error)) for resource, _ in wanted]
 
 
 def _alter_loggers(node: Node, alteration: Alteration, *, validate_only: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.broker.api.rights.guard import Client
@@ -12,6 +12,7 @@ from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
 from moldau.broker.share.counts import ShareCounts
+from moldau.broker.share.settings import ShareSettings, share_settings
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 
@@ -34,14 +35,17 @@ if TYPE_CHECKING:
 
 class GroupsNode:
     """The node as the group coordinator and share partitions use it. Satisfies
-    `coordinator.group.services.NodeServices` and `share.partition.ShareServices`."""
+    `coordinator.group.coordinator.NodeServices` and `share.partition.ShareServices`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.cluster = TopicsOfNode(node)
         self.counts = GroupCounts(node.metrics)
         self.share_counts = ShareCounts()
-        self._group_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = {}
+        self._group_settings: dict[str, tuple[Mapping[str, str], ResourceSettings]] = {}
+        self._share_settings: dict[str, ShareSettings] = {}
+        self._known: tuple[object, int, object] | None = None
+        """The settings that are in `_share_settings`: when these are others, it is made anew."""
 
     @property
     def settings(self) -> Settings:
@@ -86,12 +90,25 @@ class GroupsNode:
         values = node.image.configs.of(Resource(ResourceType.GROUP, group_id))
         name = group_id if values else ""
         known = self._group_settings.get(name)
-        if known is not None and known[0] == values and known[1].broker is node.settings:
+        if known is not None and known[0] is values and known[1].broker is node.settings:
             return known[1]
         found = group_settings(name, values, node.settings, is_stored=True)
         if len(self._group_settings) > 2 * len(node.image.configs.by_resource) + 1:
             self._group_settings.clear()  # drops groups without settings of their own
-        self._group_settings[name] = dict(values), found
+        self._group_settings[name] = values, found
+        return found
+
+    def share_settings(self, group_id: str) -> ShareSettings:
+        """Return the group's settings for share partitions. Made anew when any settings change."""
+        configs = self._node.image.configs
+        now = configs, configs.changes, self._node.settings
+        known = self._known
+        if known is None or known[1] != now[1] or known[0] is not now[0] or known[2] is not now[2]:
+            self._known = now
+            self._share_settings.clear()
+        found = self._share_settings.get(group_id)
+        if found is None:
+            found = self._share_settings[group_id] = share_settings(self.group_settings(group_id))
         return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
 from moldau.broker.api.node import Node
-from moldau.broker.api.refusal import told
+from moldau.broker.api.refusal import client_error
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.replication.partition import TO_HIGH_WATERMARK
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -79,7 +79,7 @@ def _delete(
         offset = row.low_watermark if asked.offset == TO_HIGH_WATERMARK else asked.offset
         moved.append(_Moved(partition, offset, row))
     except KafkaError as error:
-        row.error_code = told(node, topic, index, error).code
+        row.error_code = client_error(node, topic, index, error).code
     return row
 
 
@@ -127,7 +127,7 @@ class _Deletion(DelayedAnswer):
         try:
             row.low_watermark = partition.low_watermark(_live_replicas(self._node, partition))
         except KafkaError as error:
-            row.error_code = told(self._node, partition.topic, partition.index, error).code
+            row.error_code = client_error(self._node, partition.topic, partition.index, error).code
             row.low_watermark = _NO_OFFSET
             return True
         return row.low_watermark >= offset

@@ -9,7 +9,7 @@ from moldau.broker.api.request import ApiRequest
 from moldau.broker.controller.topic_names import METADATA_TOPIC
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.names import TopicPartition
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -36,15 +36,6 @@ def serve(node: Node, request: ApiRequest) -> None:
     results = [_describe(node, each, asked) for each in directories.directories]
     results += [_out_of_service(path) for path in directories.unopened]
     request.answer(DescribeLogDirsResponse(results=results))
-
-
-def refusal(
-    message: DescribeLogDirsRequest, version: int, error: KafkaError
-) -> DescribeLogDirsResponse:
-    """Return the response for the case that nothing is described. Before version 3 it is empty, as
-    in Kafka: there is no place for the error."""
-    code = error.code if version >= _ERROR_CODE_SINCE else ErrorCode.NONE
-    return DescribeLogDirsResponse(error_code=code, results=[])
 
 
 def _describe(

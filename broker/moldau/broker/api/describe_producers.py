@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from moldau.broker.api.gate import allowed
 from moldau.broker.api.node import Node
-from moldau.broker.api.refusal import message_of, told
+from moldau.broker.api.refusal import client_error, message_of
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.log.producer_state import ProducerStateEntry
@@ -47,7 +47,7 @@ def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
         check_topic_name(topic)
         partition = node.replicas.readable(topic, index)
     except KafkaError as error:
-        return _refused(index, told(node, topic, index, error))
+        return _refused(index, client_error(node, topic, index, error))
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,

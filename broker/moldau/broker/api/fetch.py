@@ -25,17 +25,19 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
-from moldau.broker.api.fetch_reader import NO_EPOCH, READ_COMMITTED, FetchReader, Row
-from moldau.broker.api.fetch_session import Key, PartitionRow, Wanted
+from moldau.broker.api.fetch_reader import NO_EPOCH, FetchReader, Row
+from moldau.broker.api.fetch_session import Key, PartitionRow, RequestedFetch
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import (
     UNKNOWN_TOPICS,
     Lead,
     lead_of,
 )
+from moldau.broker.api.refused import refused_response
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.api.rights.fetch import GuardedReader
 from moldau.broker.replication.later_slice import LaterSlice
+from moldau.broker.replication.partition import READ_COMMITTED
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.fetch import (
@@ -55,8 +57,10 @@ if TYPE_CHECKING:
     from moldau.broker.api.follower_view import FollowerView, Watch
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
+    from moldau.protocol.declare import Response
 
 NO_OFFSET: Final = -1
+_REFUSES_WHOLE_SINCE: Final = 7
 _LEADERS_SINCE: Final = 16
 _NS_PER_MS: Final = 1_000_000
 
@@ -107,7 +111,7 @@ class _Watched:
 
     __slots__ = ("bound", "high_watermark", "log_start_offset", "partition", "size", "wanted")
 
-    def __init__(self, wanted: Wanted, partition: Partition, bound: int, size: int) -> None:
+    def __init__(self, wanted: RequestedFetch, partition: Partition, bound: int, size: int) -> None:
         self.wanted = wanted
         self.partition = partition
         self.bound = bound
@@ -116,7 +120,7 @@ class _Watched:
         self.log_start_offset = partition.log_start_offset
 
     @classmethod
-    def settled(cls, wanted: Wanted, partition: Partition) -> _Watched:
+    def settled(cls, wanted: RequestedFetch, partition: Partition) -> _Watched:
         """Return a partition that had no news until now, with the marks of its last response."""
         found = cls(wanted, partition, wanted.asked.fetch_offset, 0)
         found.high_watermark = wanted.high_watermark
@@ -146,9 +150,9 @@ class Fetch(DelayedAnswer):
         self._reader = reader
         self._context = context
         self._view: FollowerView | None = None
-        self._items: list[tuple[Key, Wanted]] | None = None
+        self._items: list[tuple[Key, RequestedFetch]] | None = None
         self._is_urgent = False
-        self._later: dict[Wanted, LaterSlice] = {}
+        self._later: dict[RequestedFetch, LaterSlice] = {}
         """The partitions whose records come later."""
         self._size = 0
         self._watched: list[_Watched] = []
@@ -263,7 +267,7 @@ class Fetch(DelayedAnswer):
             rows.append((key, wanted, data))
         return rows
 
-    def _due(self) -> list[tuple[Key, Wanted]]:
+    def _due(self) -> list[tuple[Key, RequestedFetch]]:
         """Return the partitions to read, in their order."""
         if self._view is not None:
             return self._view.due()
@@ -273,7 +277,7 @@ class Fetch(DelayedAnswer):
         return self._items
 
     def _read_one(
-        self, partition: Partition, wanted: Wanted, left: int, is_first: bool
+        self, partition: Partition, wanted: RequestedFetch, left: int, is_first: bool
     ) -> tuple[PartitionData, int, int]:
         """Return the response for one partition, its records' size, and the bound of the read."""
         reader = self._reader
@@ -338,7 +342,9 @@ class Fetch(DelayedAnswer):
             data.diverging_epoch = diverging
         return data, len(records), bound
 
-    def _take_later(self, wanted: Wanted, left: int, is_first: bool) -> LogSlice | LaterSlice:
+    def _take_later(
+        self, wanted: RequestedFetch, left: int, is_first: bool
+    ) -> LogSlice | LaterSlice:
         """Return the records that have come for the partition, within the limit of the request.
         Raise KafkaError if reading them failed."""
         later = self._later[wanted]
@@ -347,14 +353,16 @@ class Fetch(DelayedAnswer):
         records = later.take()
         return records if is_first else records.cut(left)
 
-    def _refused(self, wanted: Wanted, error: KafkaError, *, was_there: bool) -> PartitionData:
+    def _refused(
+        self, wanted: RequestedFetch, error: KafkaError, *, was_there: bool
+    ) -> PartitionData:
         """Return the response for a partition with an error. `was_there`: the partition could be
         read earlier, while this fetch waited."""
         wanted.is_diverging = False
         traffic = self._reader.node.replicas.traffic.unknown()
         traffic.fetches += 1
         traffic.failed_fetches += 1
-        refusal = self._reader.told(wanted, error)
+        refusal = self._reader.client_error(wanted, error)
         aborted: list[AbortedTransaction] | None = []
         is_patient = refusal.code in UNKNOWN_TOPICS
         is_patient = is_patient or refusal.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -474,7 +482,7 @@ class Fetch(DelayedAnswer):
         self.answer(response)
 
 
-def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+def _divergence(partition: Partition, wanted: RequestedFetch) -> EpochEndOffset | None:
     """Return the point where the log of the follower or client diverges from ours, or None. The
     request's last fetched epoch shows it, so no OffsetForLeaderEpoch request is needed."""
     asked = wanted.asked
@@ -516,6 +524,14 @@ def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
         else:
             partitions.append(data)
     return topics
+
+
+def refuse(request: FetchRequest, version: int, error: KafkaError) -> Response:
+    """Return the response for the case that the whole request fails. Versions without a code for
+    that have it in each partition."""
+    if version >= _REFUSES_WHOLE_SINCE:
+        return _session_refusal(error)
+    return refused_response(request, version, error)
 
 
 def _session_refusal(error: KafkaError) -> FetchResponse:

@@ -1,16 +1,23 @@
 """The reader of a fetch: a consumer, or another broker that is a follower.
 
 What it may read, and from which replica, is the same for all partitions of a request.
+
+Choose the replica that a consumer should read from: one in its rack (KIP-392). Pure.
+
+Invariants: only a replica in sync that holds the offset is named, and never the leader itself: the
+consumer is there already. A leader in the consumer's rack is the nearest. Without a rack, or
+without a replica in it, the consumer reads from the leader.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.fetch_session import Key, Wanted
-from moldau.broker.api.nearby_replica import nearby_replica
+from moldau.broker.api.fetch_session import Key, RequestedFetch
 from moldau.broker.api.node import Node
-from moldau.broker.api.refusal import UNKNOWN_TOPICS, superseded, told, told_by_id
+from moldau.broker.api.refusal import UNKNOWN_TOPICS, client_error, client_error_by_id, superseded
+from moldau.broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings.replication import RACK_AWARE, replica_selector_class
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -19,16 +26,30 @@ from moldau.protocol.messages.fetch import FetchRequest, PartitionData
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
 
+
+def nearby_replica(
+    rack: str,
+    leader_id: int,
+    racks: Mapping[int, str | None],
+    followers: Mapping[int, tuple[int, int]],
+) -> int | None:
+    """Return the most advanced follower in the rack; None means the leader. `racks` has the brokers
+    that consumers can reach. `followers` are in sync and hold the offset; each has its log end and
+    the time when it last had all records."""
+    if not rack or racks.get(leader_id) == rack:
+        return None
+    near = [each for each in followers if racks.get(each) == rack]
+    return max(near, key=lambda each: (*followers[each], -each), default=None)
+
+
 NO_EPOCH: Final = -1
 NO_BROKER_EPOCH: Final = -1
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 _FOLLOWERS_SINCE: Final = 11
 _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _NS_PER_MS: Final = 1_000_000
 
-Row = tuple[Key, Wanted, PartitionData]
+Row = tuple[Key, RequestedFetch, PartitionData]
 """A partition of the request, and the response for it."""
 
 
@@ -70,7 +91,7 @@ class FetchReader:
         self.max_bytes = min(message.max_bytes, node.settings[fetch_settings.fetch_max_bytes])
         self.min_bytes = min(message.min_bytes, self.max_bytes)
 
-    def find(self, wanted: Wanted) -> Partition:
+    def find(self, wanted: RequestedFetch) -> Partition:
         """Return the replica to read from. Raise KafkaError if it does not exist or this reader may
         not read it."""
         asked = wanted.asked
@@ -145,13 +166,13 @@ class FetchReader:
     def _now_ms(self) -> int:
         return self.node.runtime.clock.monotonic_ns() // _NS_PER_MS
 
-    def told(self, wanted: Wanted, error: KafkaError) -> KafkaError:
+    def client_error(self, wanted: RequestedFetch, error: KafkaError) -> KafkaError:
         node, index = self.node, wanted.asked.partition
         if not self.uses_topic_ids:
-            return told(node, wanted.topic, index, error)
+            return client_error(node, wanted.topic, index, error)
         topic = node.image.topics.by_id.get(wanted.topic_id)
         if topic is not None:
             wanted.known_as = topic.name
         elif wanted.known_as and error.code in UNKNOWN_TOPICS:
             return superseded(node, wanted.known_as, index)
-        return told_by_id(node, wanted.topic_id, index, error)
+        return client_error_by_id(node, wanted.topic_id, index, error)

@@ -44,7 +44,7 @@ Key: TypeAlias = tuple[str | bytes, int]
 """The topic's name or id, and the partition."""
 
 
-class Wanted:
+class RequestedFetch:
     """A partition to read, with the high watermark and log start that the client last received."""
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Wanted:
         self.log_start_offset = _NEVER_TOLD
 
     def __repr__(self) -> str:
-        return f"<Wanted {self.topic or self.topic_id.hex()}-{self.asked.partition}>"
+        return f"<RequestedFetch {self.topic or self.topic_id.hex()}-{self.asked.partition}>"
 
     def tell(self, data: PartitionData) -> bool:
         """Whether the response must contain this partition. Remember the marks that the response
@@ -112,7 +112,7 @@ class FetchSession:
         "view",
     )
 
-    def __init__(self, session_id: int, partitions: dict[Key, Wanted], now_ms: int) -> None:
+    def __init__(self, session_id: int, partitions: dict[Key, RequestedFetch], now_ms: int) -> None:
         self.session_id = session_id
         self.partitions = partitions
         self.uses_topic_ids = False
@@ -134,7 +134,7 @@ class FetchSession:
         """The order of eviction: sessions with smaller keys go first."""
         return self.is_privileged, len(self.partitions), self.session_id
 
-    def update(self, asked: dict[Key, Wanted], forgotten: Iterable[Key]) -> None:
+    def update(self, asked: dict[Key, RequestedFetch], forgotten: Iterable[Key]) -> None:
         """Apply the changes of the next request."""
         partitions, view = self.partitions, self.view
         for key, wanted in asked.items():
@@ -152,7 +152,7 @@ class FetchSession:
             if partitions.pop(key, None) is not None and view is not None:
                 view.remove(key)
 
-    def _go_last(self, wanted: Wanted) -> None:
+    def _go_last(self, wanted: RequestedFetch) -> None:
         self._turns += 1
         wanted.turn = self._turns
 
@@ -161,7 +161,9 @@ class FetchSession:
         if self.view is not None:
             self.view.close()
 
-    def select(self, rows: Iterable[tuple[Key, Wanted, PartitionData]]) -> Iterator[PartitionRow]:
+    def select(
+        self, rows: Iterable[tuple[Key, RequestedFetch, PartitionData]]
+    ) -> Iterator[PartitionRow]:
         """Yield the rows that the response must have. Partitions with records go to the end."""
         partitions = self.partitions
         for key, wanted, data in rows:
@@ -174,7 +176,7 @@ class FetchSession:
 
 
 EvictionKey: TypeAlias = tuple[bool, int, int]
-PartitionRow: TypeAlias = tuple[Wanted, PartitionData]
+PartitionRow: TypeAlias = tuple[RequestedFetch, PartitionData]
 
 
 def next_epoch(epoch: int) -> int:
@@ -184,15 +186,15 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
-def wanted_by(message: FetchRequest, version: int) -> dict[Key, Wanted]:
+def wanted_by(message: FetchRequest, version: int) -> dict[Key, RequestedFetch]:
     """Return the partitions of a request, in its order. If one is named twice, the last counts."""
-    wanted: dict[Key, Wanted] = {}
+    wanted: dict[Key, RequestedFetch] = {}
     uses_ids = version >= TOPIC_IDS_SINCE
     for topic in message.topics:
         name, topic_id = topic.topic, topic.topic_id
         of_topic: str | bytes = topic_id if uses_ids else name
         for asked in topic.partitions:
-            wanted[of_topic, asked.partition] = Wanted(name, topic_id, asked)
+            wanted[of_topic, asked.partition] = RequestedFetch(name, topic_id, asked)
     return wanted
 
 

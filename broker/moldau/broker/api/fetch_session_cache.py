@@ -26,7 +26,7 @@ from moldau.broker.api.fetch_session import (
     FetchSession,
     Key,
     PartitionRow,
-    Wanted,
+    RequestedFetch,
     forgotten_by,
     next_epoch,
     wanted_by,
@@ -51,7 +51,7 @@ class FetchContext:
 
     def __init__(
         self,
-        wanted: dict[Key, Wanted],
+        wanted: dict[Key, RequestedFetch],
         sessions: FetchSessions | None,
         session: FetchSession | None,
     ) -> None:
@@ -94,7 +94,7 @@ class FetchContext:
         return session.session_id
 
     def conclude(
-        self, rows: list[tuple[Key, Wanted, PartitionData]], now_ms: int
+        self, rows: list[tuple[Key, RequestedFetch, PartitionData]], now_ms: int
     ) -> tuple[int, Iterable[PartitionRow]]:
         """Return the session id and the rows of the response. Raise KafkaError if the session has
         continued meanwhile, which happens only if a client does not wait for its response."""
@@ -170,7 +170,7 @@ class FetchSessions:
 
     def create(
         self,
-        partitions: dict[Key, Wanted],
+        partitions: dict[Key, RequestedFetch],
         now_ms: int,
         *,
         uses_topic_ids: bool = False,

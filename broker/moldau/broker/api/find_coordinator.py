@@ -61,26 +61,28 @@ def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int)
     if key_type not in KeyType.__members__.values() or (
         key_type == KeyType.SHARE and version < _SHARES_SINCE
     ):
-        return _nobody(key, ErrorCode.INVALID_REQUEST, f"no such key type: {key_type}")
+        return _no_coordinator(key, ErrorCode.INVALID_REQUEST, f"no such key type: {key_type}")
     if key_type == KeyType.SHARE:
         try:
             key_of_shard = str(SharePartitionKey.parse(key))
         except ValueError:
-            return _nobody(key, ErrorCode.INVALID_REQUEST, "")
+            return _no_coordinator(key, ErrorCode.INVALID_REQUEST, "")
     else:
         key_of_shard = key
     coordinator = node.coordinators.by_key_type.get(key_type)
     if coordinator is None:
         text = f"this broker has no coordinators of {KeyType(key_type).name.lower()}s"
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     name = coordinator.kind.topic
     topic, index = node.image.topics.by_name(name), coordinator.partition_of(key_of_shard)
     if topic is None or index is None:
         text = f"{name} is being created"
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     at = view.address(topic.partitions[index].leader)
     if at is None or at.is_fenced:
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the partition has no leader")
+        return _no_coordinator(
+            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the partition has no leader"
+        )
     return Coordinator(
         key=key,
         node_id=at.broker_id,
@@ -91,7 +93,7 @@ def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int)
     )
 
 
-def _nobody(key: str, code: ErrorCode, message: str) -> Coordinator:
+def _no_coordinator(key: str, code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(
         key=key,
         node_id=_NOBODY,

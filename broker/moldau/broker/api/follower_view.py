@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.replication.leader import FetchClock
 
 if TYPE_CHECKING:
-    from moldau.broker.api.fetch_session import Key, Wanted
+    from moldau.broker.api.fetch_session import Key, RequestedFetch
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
 
@@ -42,7 +42,7 @@ class Watch:
 
     __slots__ = ("is_settled", "key", "partition", "view", "wanted")
 
-    def __init__(self, view: FollowerView, key: Key, wanted: Wanted) -> None:
+    def __init__(self, view: FollowerView, key: Key, wanted: RequestedFetch) -> None:
         self.view = view
         self.key = key
         self.wanted = wanted
@@ -122,7 +122,7 @@ class FollowerView:
 
     def __init__(
         self,
-        partitions: Mapping[Key, Wanted],
+        partitions: Mapping[Key, RequestedFetch],
         replica_id: int,
         replica_epoch: int,
         purgatory: Purgatory,
@@ -142,7 +142,7 @@ class FollowerView:
 
     # Changes that the follower requests.
 
-    def add(self, key: Key, wanted: Wanted) -> None:
+    def add(self, key: Key, wanted: RequestedFetch) -> None:
         """Add a partition to the session, unsettled."""
         watch = wanted.watch = self.watches[key] = Watch(self, key, wanted)
         self.active[watch] = None
@@ -172,7 +172,7 @@ class FollowerView:
         """Whether there are partitions that need no check."""
         return len(self.active) < len(self.watches)
 
-    def due(self) -> list[tuple[Key, Wanted]]:
+    def due(self) -> list[tuple[Key, RequestedFetch]]:
         """Return the partitions to check, in the session's order, and forget earlier changes."""
         self.changed.clear()
         found = [(each.key, each.wanted) for each in self.active]
@@ -187,5 +187,5 @@ class FollowerView:
         return changed
 
 
-def _turn(item: tuple[Key, Wanted]) -> int:
+def _turn(item: tuple[Key, RequestedFetch]) -> int:
     return item[1].turn

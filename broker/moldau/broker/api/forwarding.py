@@ -23,16 +23,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.error_response import error_response
 from moldau.broker.api.node import Undecided
+from moldau.broker.api.refused import error_response
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings import network
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node, OnAnswer
+    from moldau.broker.api.refused import Refuse
     from moldau.broker.api.request import ApiRequest, Handler
-    from moldau.broker.api.row import Refuse
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
@@ -123,7 +123,7 @@ class _Attempts:
         self._on_answer: OnAnswer | None = on_answer
         self._is_sending = False
         self._is_undecided = False
-        self._end = Pause(self._give_up)
+        self._end: Pause | None = Pause(self._give_up)
         self._next: Pause | None = None
 
     def begin(self, timeout_ms: int) -> None:
@@ -136,7 +136,7 @@ class _Attempts:
             if not is_sent:
                 self._on_answer = None
                 self._stop_waiting()
-        if self._on_answer is not None:
+        if self._end is not None:
             self._node.replicas.purgatory.watch(self._end, (), timeout_ms)
 
     def _send(self) -> None:
@@ -159,7 +159,7 @@ class _Attempts:
     def _answered(self, response: Response | KafkaError) -> None:
         if self._on_answer is None:
             return  # too late
-        if isinstance(response, Undecided) or (self._is_sending and _nobody_decided(response)):
+        if isinstance(response, Undecided) or (self._is_sending and _is_undecided_error(response)):
             self._is_undecided = True
             self._next = Pause(self._send_again)
             self._node.replicas.purgatory.watch(self._next, (), RETRY_MS)
@@ -181,11 +181,11 @@ class _Attempts:
             on_answer(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def _stop_waiting(self) -> None:
-        purgatory = self._node.replicas.purgatory
-        purgatory.cancel(self._end)
-        if self._next is not None:
-            purgatory.cancel(self._next)
+        """Drop both pauses: each knows this object, and would keep the request in a cycle."""
+        for pause in filter(None, (self._end, self._next)):
+            self._node.replicas.purgatory.cancel(pause)
+        self._end = self._next = None
 
 
-def _nobody_decided(response: Response | KafkaError) -> bool:
+def _is_undecided_error(response: Response | KafkaError) -> bool:
     return isinstance(response, KafkaError) and response.code == ErrorCode.NOT_CONTROLLER

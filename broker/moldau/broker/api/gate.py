@@ -2,7 +2,7 @@
 
     names = allowed(node, request, AclResource.TOPIC, [each.name for each in message.topics])
 
-The rights are in the row of the API (`handlers.APIS`), and the node's authorizer knows which
+The rights are in the row of the API (`rights.table`), and the node's authorizer knows which
 clients have them. Handlers on the hot path first ask `node.authorizer.allows_all`.
 """
 
@@ -15,7 +15,7 @@ from moldau.broker.api.acls import check_has_rules
 from moldau.broker.api.rights.grants import WriteGrants
 from moldau.broker.api.rights.guard import Client, Guarded, GuardedRequest
 from moldau.broker.api.rights.records import guard_produce
-from moldau.broker.api.rights.table import DECISION_GUARDS, GUARDS
+from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
 from moldau.broker.decision.context import NODE
 from moldau.protocol.acl_operations import AclResource
@@ -25,18 +25,12 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest, Handler
     from moldau.broker.api.rights.guard import Guard
+    from moldau.broker.api.rights.table import ApiRights
     from moldau.broker.api.row import Api
     from moldau.broker.controller.image import Image
     from moldau.broker.decision.authorizer import Authorizer
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import Request as Message
-
-
-def row_of(key: int) -> Api:
-    """Return the row of an API."""
-    from moldau.broker.api.handlers import APIS  # the table imports the handlers, which import this
-
-    return APIS[key]
 
 
 def allowed(
@@ -45,7 +39,7 @@ def allowed(
     """Return those of `names` on which the request's client has the right that the API takes."""
     if node.authorizer.allows_all:
         return names
-    right = row_of(request.arrival.key).right_on(resource)
+    right = RIGHTS[request.arrival.key].on(resource)
     return allowed_by(node.authorizer, request.context, right, names)
 
 
@@ -61,22 +55,22 @@ def may_on_cluster(node: Node, request: ApiRequest) -> bool:
     return is_allowed(node, request, AclResource.CLUSTER, CLUSTER_NAME)
 
 
-def checked(row: Api, guard: Guard | None = None) -> Handler:
+def checked(row: Api, rights: ApiRights, *, is_guarded: bool = True) -> Handler:
     """Return the handler of a row behind the gate. It is the handler itself where the gate has
-    nothing to check, so that a produce and a fetch pass it for nothing. `guard` takes out the parts
-    of the message that the client has no right to."""
-    serve, right = row.serve, row.cluster_right
+    nothing to check, so that a produce and a fetch pass it for nothing. `is_guarded`: the guard
+    takes out the parts of the message that the client has no right to."""
+    serve, guard, asked = row.serve, rights.guard, rights.cluster_rights
     assert serve is not None
-    if guard is guard_produce:
+    if is_guarded and guard is guard_produce:
         return _guarded_produce(serve)
-    if guard is not None:
+    if is_guarded and guard is not None:
         return _guarded(serve, guard)
-    if right is None or row.is_forwarded:
+    if not asked or row.is_forwarded:
         return serve
 
     def pass_gate(node: Node, request: ApiRequest) -> None:
         if not node.authorizer.allows_all:
-            check_cluster(node.authorizer, request.context, right)
+            check_cluster(node.authorizer, request.context, *asked)
         serve(node, request)
 
     return pass_gate
@@ -130,7 +124,8 @@ def guarded_request(authorizer: Authorizer, image: Image, request: ApiRequest) -
     only parts."""
     if authorizer.allows_all:
         return request
-    guard = GUARDS[request.arrival.key]
+    guard = RIGHTS[request.arrival.key].guard
+    assert guard is not None
     client, message = Client(authorizer, request.context, image), request.decode()
     found = guard(client, message, request.arrival.version)
     assert not isinstance(found, Response)
@@ -144,7 +139,7 @@ def guard_decision(
     left of it; None if it may be decided as it is."""
     key = type(message).spec.key
     assert key is not None
-    guard = DECISION_GUARDS.get(key)
+    guard = RIGHTS[key].decision_guard if key in RIGHTS else None
     if guard is None or authorizer.allows_all or context.principal.type == NODE:
         return None
     return guard(Client(authorizer, context, image), message, context.version)
@@ -156,7 +151,7 @@ def check_decision(request: type[Message], authorizer: Authorizer, context: Requ
     if not authorizer.allows_all:
         key = request.spec.key
         assert key is not None
-        right = row_of(key).cluster_right
-        if right is not None:
-            check_cluster(authorizer, context, right)
+        rights = RIGHTS[key].cluster_rights
+        if rights:
+            check_cluster(authorizer, context, *rights)
     check_has_rules(authorizer, request)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
-from moldau.broker.api.together import Together
+from moldau.broker.api.together import PartialAnswers
 from moldau.broker.coordinator.outcome import answered
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
@@ -47,7 +47,7 @@ def handler(api: DescribeApi) -> Handler:
                         each.authorized_operations = ALL_OF_GROUP
             request.answer(api.response(groups=list(found)))
 
-        together = Together[Any](len(message.group_ids), finish)
+        together = PartialAnswers[Any](len(message.group_ids), finish)
         for number, group_id in enumerate(message.group_ids):
 
             def answer(

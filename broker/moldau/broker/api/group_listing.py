@@ -13,7 +13,7 @@ from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.group_describing import DescribeApi, handler
 from moldau.broker.api.group_membership import serves_consumer_groups
 from moldau.broker.api.share_offsets import delete_states_of_group
-from moldau.broker.api.together import Together
+from moldau.broker.api.together import PartialAnswers
 from moldau.broker.coordinator.group.commits import delete_group
 from moldau.broker.coordinator.outcome import answered
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -81,7 +81,7 @@ def serve_describe_groups(node: Node, request: ApiRequest) -> None:
                     each.authorized_operations = ALL_OF_GROUP
         request.answer(classics.DescribeGroupsResponse(groups=list(found)))
 
-    together = Together[classics.DescribedGroup](len(message.groups), finish)
+    together = PartialAnswers[classics.DescribedGroup](len(message.groups), finish)
     for number, group_id in enumerate(message.groups):
 
         def answer(
@@ -141,7 +141,7 @@ def serve_delete_groups(node: Node, request: ApiRequest) -> None:
         request.answer(DeleteGroupsResponse(results=list(found)))
 
     names = list(dict.fromkeys(message.groups_names))
-    together = Together[DeletableGroupResult](len(names), finish)
+    together = PartialAnswers[DeletableGroupResult](len(names), finish)
     for number, group_id in enumerate(names):
 
         def answer(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.broker.api.error_response import error_response
 from moldau.broker.api.gate import is_allowed
+from moldau.broker.api.refused import error_response
 from moldau.broker.controller.levels import GROUP_VERSION
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
 from moldau.broker.coordinator.group.consumer.validation import check_heartbeat

@@ -14,18 +14,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from moldau.broker.api.fetch_session_cache import FetchSessions
-from moldau.broker.api.producer_id_block import ProducerIdBlocks
-from moldau.broker.api.quota.waits import Waits
-from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.api.refused_starts import RefusedStarts
 from moldau.broker.decision.authorizer import ALLOW_ALL
-from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings import topic_settings
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.login.one_thread import OneThread
 from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
     from moldau.broker.api.coordination import GroupsNode
+    from moldau.broker.api.fetch_session_cache import FetchSessions
+    from moldau.broker.api.producer_id_block import ProducerIdBlocks
+    from moldau.broker.api.quota.waits import ThrottleTimes
     from moldau.broker.api.share_dead_letters import DeadLetters
     from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.api.telemetry import ClientTelemetry
@@ -73,7 +73,8 @@ class ControllerChannel(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """This node; see the module. The server fills in the fields without a default."""
+    """This node; see the module. The server fills in the fields without a default, and `assembly`
+    those that are no arguments."""
 
     runtime: Runtime
     node_id: int
@@ -93,8 +94,6 @@ class Node:
     """The levels that this code supports, by feature, for ApiVersions."""
     log: Logger
     metrics: Registry
-    make_coordinators: Callable[[Node], Coordinators]
-    """Creates the coordinators of this node, from the server's table."""
     broker_epoch: int = -1
     """The epoch of the current registration. The server sets it."""
     kraft_version: Callable[[], int] = lambda: 0
@@ -114,8 +113,14 @@ class Node:
     second request is sent for them."""
     unconfirmed_bytes: int = field(init=False, default=0)
     """The bytes of batches that wait until the coordinator of their transaction has answered."""
+    unchecked_bytes: int = field(init=False, default=0)
+    """The bytes of large batches that wait for their check in a thread."""
+    large_batches: OneThread = field(init=False, default_factory=OneThread)
+    """Checks large batches, one at a time."""
+    refused_starts: RefusedStarts = field(init=False, default_factory=RefusedStarts)
+    """The first batches of producers in partitions that are refused and will come again."""
     producer_ids: ProducerIdBlocks = field(init=False)
-    quotas: Waits = field(init=False)
+    quotas: ThrottleTimes = field(init=False)
     """How long clients wait because of their quotas."""
     fetch_sessions: FetchSessions = field(init=False)
     coordinators: Coordinators = field(init=False)
@@ -135,26 +140,6 @@ class Node:
         init=False, default_factory=dict
     )
     _unset: ResourceSettings | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        # These import this module.
-        from moldau.broker.api.coordination import GroupsNode
-        from moldau.broker.api.share_dead_letters import DeadLetters
-        from moldau.broker.api.share_persister import SharePersister
-        from moldau.broker.api.telemetry import ClientTelemetry
-        from moldau.broker.share.partitions import SharePartitions
-
-        slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
-        self.fetch_sessions = FetchSessions(slots, self.runtime.random)
-        self.producer_ids = ProducerIdBlocks(self)
-        self.quotas = Waits(self)
-        self.coordinator_node = GroupsNode(self)
-        self.share_persister = SharePersister(self)
-        self.dead_letters = DeadLetters(self)
-        self.shares = SharePartitions(self.coordinator_node)
-        self.telemetry = ClientTelemetry(self)
-        self.coordinators = self.make_coordinators(self)
-        self.groups = self.coordinators.of(KeyType.GROUP)
 
     def topic_settings(self, name: str) -> ResourceSettings:
         """Return the topic's own settings on top of the broker's current ones. Cached."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from moldau.broker.api.together import Together
+from moldau.broker.api.together import PartialAnswers
 from moldau.broker.coordinator.group.fetches import fetch_offsets, fetch_refusal, none_at
 from moldau.broker.coordinator.outcome import answered
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -48,7 +48,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     def finish(found: Sequence[OffsetFetchResponseGroup]) -> None:
         request.answer(OffsetFetchResponse(groups=list(found)))
 
-    together = Together[OffsetFetchResponseGroup](len(message.groups), finish)
+    together = PartialAnswers[OffsetFetchResponseGroup](len(message.groups), finish)
     for number, group in enumerate(message.groups):
 
         def put(found: OffsetFetchResponseGroup, number: int = number) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from moldau.broker.api.node import Node
-from moldau.broker.api.refusal import told
+from moldau.broker.api.refusal import client_error
 from moldau.broker.api.request import ApiRequest
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -36,7 +37,7 @@ def _end_of(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
         partition.check_epoch(asked.current_leader_epoch)
         epoch, end_offset = partition.epoch_end(asked.leader_epoch)
     except KafkaError as error:
-        refusal = told(node, topic, asked.partition, error)
+        refusal = client_error(node, topic, asked.partition, without_frames(error))
         return EpochEndOffset(error_code=refusal.code, partition=asked.partition)
     return EpochEndOffset(
         error_code=ErrorCode.NONE,

@@ -6,7 +6,8 @@ Invariants:
 * acks=0 gets no response. If any part of it failed, the connection is closed: there is no other way
   to report a failure to such a producer.
 * No bytes of the request are held after `serve` returns: they are in the log or rejected. Batches
-  that wait for the coordinator of their transaction are copied.
+  that wait for the coordinator of their transaction are copied, and hold the connection's order
+  until they are appended: the batches behind them continue their sequences.
 
 The common case, one valid batch that is acknowledged at once, is one loop without a task, a closure
 or a check of single records.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
+from moldau.broker.api.large_batches import Judged, LargeBatch, check_of, judge
 from moldau.broker.api.node import Node
 from moldau.broker.api.produce_transaction import (
     NOTHING_CONFIRMED,
@@ -28,8 +30,9 @@ from moldau.broker.api.produce_transaction import (
     confirm,
 )
 from moldau.broker.api.record_errors import record_errors
-from moldau.broker.api.refusal import Lead, lead_of, message_of, told, told_by_id
+from moldau.broker.api.refusal import Lead, client_error, client_error_by_id, lead_of, message_of
 from moldau.broker.api.request import ApiRequest
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.produce import (
@@ -40,7 +43,7 @@ from moldau.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from moldau.records import HEADER_BYTES
+from moldau.records import HEADER_BYTES, OversizedRecords
 from moldau.records.codecs import Codec
 from moldau.records.header import (
     CODEC_MASK,
@@ -103,29 +106,69 @@ def serve(node: Node, request: ApiRequest, passed: ProduceRequest | None = None)
         _append_all(node, request, message, NOTHING_CONFIRMED)
     else:
         append_all = partial(_append_all, node, request, message)
-        confirm(node, message, request.arrival.version, append_all)
+        confirm(node, request, message, append_all)
 
 
 def _append_all(
     node: Node, request: ApiRequest, message: ProduceRequest, confirmed: Confirmed
-) -> None:
-    """Append the batches, and answer now or when they are as safe as requested."""
-    acks = message.acks
+) -> bool:
+    """Append the batches, and answer now or when they are as safe as requested. Return False if
+    some of them are checked in a thread first: then the order is held until they are appended."""
+    timeout_ms = message.timeout_ms
     produce = _Produce(node, request, message, confirmed)
     topics = []
     for topic in message.topic_data:
-        name, topic_id, answers = topic.name, topic.topic_id, []
+        name, topic_id = topic.name, topic.topic_id
+        answers: list[PartitionProduceResponse | None] = []
         for data in topic.partition_data:
-            answers.append(produce.append(name, topic_id, data.index, data.records))
+            answer = produce.append(name, topic_id, data.index, data.records)
+            if answer is None:
+                answer = produce.set_aside(answers, name, topic_id, data)
+            answers.append(answer)
         topics.append(_new_topic(name, topic_id, answers))
     response = _new_response(topics)
+    if not produce.large:
+        _conclude(node, request, produce, response, timeout_ms)
+        return True
+    request.hold_order()
+    node.runtime.spawn(
+        _append_large(node, request, produce, response, timeout_ms), name="large-batches"
+    )
+    return False
+
+
+async def _append_large(
+    node: Node, request: ApiRequest, produce: _Produce, response: ProduceResponse, timeout_ms: int
+) -> None:
+    """Check the large batches, append them, and answer the request."""
+    size = sum(len(each.records) for each in produce.large)
+    is_done = False
+    try:
+        for each in produce.large:
+            judged = await judge(node, each)
+            answer = produce.append(each.topic, each.topic_id, each.partition, each.records, judged)
+            each.answers[each.position] = answer
+        is_done = True
+    finally:
+        node.unchecked_bytes -= size
+        request.release_order()
+        if not is_done:
+            request.connection.close()
+    _conclude(node, request, produce, response, timeout_ms)
+
+
+def _conclude(
+    node: Node, request: ApiRequest, produce: _Produce, response: ProduceResponse, timeout_ms: int
+) -> None:
+    """Answer now, or when the batches are as safe as requested."""
+    acks = produce.acks
     if produce.errors and request.arrival.version >= _LEADERS_SINCE:
         _name_leaders(node, request, response)
     pending = produce.pending
     if pending and acks:
         delayed = DelayedProduce(request, response, acks, pending)
         partitions = [each[0] for each in pending]
-        delayed.wait(node.replicas.purgatory, partitions, message.timeout_ms)
+        delayed.wait(node.replicas.purgatory, partitions, timeout_ms)
         return
     _end(node, request, acks, response)
 
@@ -134,7 +177,6 @@ class _Produce:
     """One request while its batches are appended."""
 
     __slots__ = (
-        "_acks",
         "_confirmed",
         "_is_short_of_room",
         "_is_usual",
@@ -143,7 +185,9 @@ class _Produce:
         "_replicas",
         "_request",
         "_version",
+        "acks",
         "errors",
+        "large",
         "pending",
     )
 
@@ -155,7 +199,7 @@ class _Produce:
         self._replicas = node.replicas
         self._request = request
         self._version = request.arrival.version
-        self._acks = message.acks
+        self.acks = message.acks
         self._now_ms = node.runtime.clock.wall_ms()
         directories = node.directories
         if directories.is_room_watched:
@@ -168,21 +212,31 @@ class _Produce:
         )
         self.errors = 0
         self.pending: list[tuple[Partition, int, PartitionProduceResponse]] = []
+        self.large: list[LargeBatch] = []
 
     def append(
-        self, topic: str, topic_id: bytes, index: int, records: Any
-    ) -> PartitionProduceResponse:
-        """Append the batch and return the response, which is final unless in `pending`."""
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        records: Any,
+        judged: Judged | None = None,
+    ) -> PartitionProduceResponse | None:
+        """Append the batch and return the response, which is final unless in `pending`. None, if
+        nothing was done, because the batch is to be `judged` first."""
         asked: Partition | None = None
+        if self.large and judged is None and self._is_behind_large(topic, topic_id, index):
+            return None
         try:
             if self._version < _TOPIC_IDS_SINCE:
                 partition = self._replicas.partition(topic, index)
             else:
                 partition = self._replicas.partition_by_id(topic_id, index)
             appended: AppendedFields | None = None
-            if self._is_usual and records is not None and not partition.is_reserved:
+            is_usual = self._is_usual and judged is None
+            if is_usual and records is not None and not partition.is_reserved:
                 asked = partition
-                appended = partition.append_usual(records, self._acks, self._now_ms)
+                appended = partition.append_usual(records, self.acks, self._now_ms)
             if appended is None:
                 asked = None
                 base_offset = self._check_batch(partition, records)
@@ -191,17 +245,26 @@ class _Produce:
                     raise KafkaError(
                         ErrorCode.INVALID_RECORD, "a produced batch begins at offset 0"
                     )
-                appended = partition.append(records, self._acks, self._now_ms)
+                if judged is None:
+                    appended = partition.append(records, self.acks, self._now_ms)
+                elif judged.admitted is None:
+                    assert judged.error is not None
+                    raise without_frames(judged.error)
+                else:
+                    admitted = judged.admitted
+                    appended = partition.append(records, self.acks, self._now_ms, admitted)
+        except OversizedRecords:
+            return None
         except KafkaError as error:
             self.errors += 1
             traffic = self._replicas.traffic.unknown() if asked is None else asked.traffic
             traffic.produces += 1
             traffic.failed_produces += 1
             if self._version < _TOPIC_IDS_SINCE:
-                refusal = told(self._node, topic, index, error)
+                refusal = client_error(self._node, topic, index, without_frames(error))
             else:
-                refusal = told_by_id(self._node, topic_id, index, error)
-            return self._refused(index, asked, records, refusal)
+                refusal = client_error_by_id(self._node, topic_id, index, without_frames(error))
+            return self._refused(index, asked, records, refusal, judged)
         base_offset, last_offset, append_time_ms, _ = appended
         traffic = partition.traffic
         traffic.produces += 1
@@ -214,11 +277,38 @@ class _Produce:
             self._wait_if_needed(partition, last_offset, answer)
         return answer
 
+    def set_aside(
+        self, answers: list[PartitionProduceResponse | None], topic: str, topic_id: bytes, data: Any
+    ) -> PartitionProduceResponse | None:
+        """Copy a batch that is to be checked in a thread. Return an answer only if it is refused:
+        too many wait already."""
+        index, records = data.index, bytearray(data.records)
+        try:
+            partition = self._partition(topic, topic_id, index)
+            check = check_of(self._node, partition, records, self._now_ms)
+        except KafkaError as error:
+            self.errors += 1
+            return _refusal(index, error)
+        self._node.unchecked_bytes += len(records)
+        position = len(answers)
+        self.large.append(LargeBatch(answers, position, topic, topic_id, index, records, check))
+        return None
+
+    def _partition(self, topic: str, topic_id: bytes, index: int) -> Partition:
+        if self._version < _TOPIC_IDS_SINCE:
+            return self._replicas.partition(topic, index)
+        return self._replicas.partition_by_id(topic_id, index)
+
+    def _is_behind_large(self, topic: str, topic_id: bytes, index: int) -> bool:
+        """Whether a batch before this one, for the same partition, waits for its check."""
+        asked = topic, topic_id, index
+        return any((each.topic, each.topic_id, each.partition) == asked for each in self.large)
+
     def _wait_if_needed(
         self, partition: Partition, last_offset: int, answer: PartitionProduceResponse
     ) -> None:
         try:
-            if not partition.is_acknowledged(last_offset, self._acks):
+            if not partition.is_acknowledged(last_offset, self.acks):
                 self.pending.append((partition, last_offset, answer))
         except KafkaError as error:
             self.errors += 1
@@ -258,14 +348,23 @@ class _Produce:
             )
 
     def _refused(
-        self, index: int, partition: Partition | None, records: Any, error: KafkaError
+        self,
+        index: int,
+        partition: Partition | None,
+        records: Any,
+        error: KafkaError,
+        judged: Judged | None,
     ) -> PartitionProduceResponse:
         """Return the response for a rejected batch. `partition` rejected it; None if the request
         was rejected before its partition was known."""
         answer = _refusal(index, error)
         if partition is not None and error.code not in _WITHOUT_LOG_START:
             answer.log_start_offset = partition.log_start_offset
-            answer.record_errors = record_errors(records, error, partition.log_config, self._now_ms)
+            if judged is not None:
+                answer.record_errors = list(judged.record_errors)
+            else:
+                config = partition.log_config
+                answer.record_errors = record_errors(records, error, config, self._now_ms)
         return answer
 
 
@@ -390,12 +489,12 @@ def _end(node: Node, request: ApiRequest, acks: int, response: ProduceResponse) 
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:
-                _tell_by_closing(node, request, topic, answer)
+                _refuse_by_closing(node, request, topic, answer)
                 return
     request.answer_nothing()
 
 
-def _tell_by_closing(
+def _refuse_by_closing(
     node: Node, request: ApiRequest, topic: TopicProduceResponse, answer: PartitionProduceResponse
 ) -> None:
     node.log.info(

@@ -7,8 +7,11 @@ Invariants:
 - A confirmation counts only while the partition has seen nothing of the producer since the
   question. Otherwise this could happen: 1. the coordinator confirms, 2. it aborts the transaction,
   3. its marker comes, 4. the records are taken, and no further marker ends them.
-- The first records of a producer in a partition, by a client of version 2, begin with sequence 0.
-  Of two requests that a client sends at once, the later one can be confirmed first.
+- Of two batches in flight the first can be refused for the moment, and the later one be confirmed.
+  The later one is refused then too, with an error after which the client sends both again, in their
+  order: it does not continue what the client knows to be in the log. So the first records of a
+  producer that a partition does not know begin with sequence 0, by a client of version 2. Those of
+  an older one, whose sequences go on through transactions, are none behind a refused batch.
 - A partition is asked about once for the start of a transaction, not for each batch.
 - The batches that wait for an answer are copies, and take at most UNCONFIRMED_BYTES_MAX in all, or
   one request. What is beyond is refused with an error after which clients send it again.
@@ -31,6 +34,7 @@ from moldau.records.header import PRODUCER_AT, TRANSACTIONAL
 if TYPE_CHECKING:
     from moldau.broker.api.joining import Codes
     from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
     from moldau.broker.replication.partition import Partition
     from moldau.protocol.messages.produce import ProduceRequest
 
@@ -67,10 +71,13 @@ NOTHING_CONFIRMED: Final = Confirmed({}, {})
 
 
 def confirm(
-    node: Node, message: ProduceRequest, version: int, on_done: Callable[[Confirmed], None]
+    node: Node, request: ApiRequest, message: ProduceRequest, on_done: Callable[[Confirmed], bool]
 ) -> None:
     """Ask the coordinator about the partitions in which the request begins a transaction.
-    `on_done` is called once, perhaps before this returns; if not, the batches were copied."""
+    `on_done` appends the batches. It is called once, perhaps before this returns; if not, the
+    batches were copied, and further requests of the connection wait until it returns, or longer if
+    it returns False: then it releases the order itself."""
+    version = request.arrival.version
     seen: dict[TopicPartition, object] = {}
     producer = None
     for topic in message.topic_data:
@@ -109,13 +116,19 @@ def confirm(
         nonlocal is_answered
         is_answered = True
         node.unconfirmed_bytes -= held_bytes
-        on_done(Confirmed(codes, seen))
+        has_ended = True
+        try:
+            has_ended = on_done(Confirmed(codes, seen))
+        finally:
+            if has_ended:
+                request.release_order()
 
     ask_coordinator(node, joining, on_codes, verify_only=version < _BUMPS_SINCE)
     if not is_answered:
         held_bytes = size_bytes
         node.unconfirmed_bytes += held_bytes
         _copy_batches(message)
+        request.hold_order()
 
 
 def _copy_batches(message: ProduceRequest) -> None:
@@ -156,19 +169,30 @@ def check_transaction(
         return
     place = TopicPartition(partition.topic, partition.index)
     code = ErrorCode(confirmed.codes.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    if code is ErrorCode.NONE:
-        entry = partition.producers.get(producer.id)
-        if entry is confirmed.seen.get(place):
-            (sequence,) = _sequence(records, PRODUCER_AT)
-            if entry is None and sequence and version >= _BUMPS_SINCE:
-                raise KafkaError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    "the first records of a producer begin with sequence 0",
-                    sequence=sequence,
-                )
-            return
+    entry = partition.producers.get(producer.id)
+    if code is ErrorCode.NONE and entry is not confirmed.seen.get(place):
         code = ErrorCode.CONCURRENT_TRANSACTIONS
-    raise _refusal(code, version)
+    if entry is None:
+        (sequence,) = _sequence(records, PRODUCER_AT)
+        if code in _LATER:
+            node.refused_starts.note(place, producer, sequence)
+        elif code is ErrorCode.NONE:
+            _check_first(node, place, producer, sequence, version)
+    if code is not ErrorCode.NONE:
+        raise _refusal(code, version)
+
+
+def _check_first(
+    node: Node, place: TopicPartition, producer: Producer, sequence: int, version: int
+) -> None:
+    """Raise KafkaError if these cannot be the first records of the producer in the partition."""
+    is_behind = node.refused_starts.is_behind_one(place, producer, sequence)
+    if is_behind or (sequence and version >= _BUMPS_SINCE):
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            "these are not the first records of the producer here",
+            sequence=sequence,
+        )
 
 
 def _refusal(code: ErrorCode, version: int) -> KafkaError:

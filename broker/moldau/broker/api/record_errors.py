@@ -8,7 +8,8 @@ topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from moldau.broker.log.log_config import LogConfig
@@ -17,6 +18,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import BatchIndexAndErrorMessage
 from moldau.records import open_batch
 from moldau.records.header import NO_TIMESTAMP
+from moldau.records.parts import entries_in_parts
 from moldau.records.record import Entry
 
 _LISTED_MAX: Final = 100
@@ -24,25 +26,24 @@ _LISTED_MAX: Final = 100
 
 
 def record_errors(
-    records: Any, error: KafkaError, config: LogConfig, now_ms: int
+    records: Any, error: KafkaError, config: LogConfig, now_ms: int, *, is_large: bool = False
 ) -> list[BatchIndexAndErrorMessage]:
     """Return one row for each bad record, at most a hundred; none if the batch itself is
-    invalid."""
+    invalid. `is_large`: read the batch in parts, for a thread."""
     if error.code not in (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD):
         return []
     try:
-        entries = open_batch(records).entries()
+        batch = open_batch(records)
+        entries = entries_in_parts(batch) if is_large else batch.entries()
+        return [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in islice(_faults(entries, config, now_ms), _LISTED_MAX)
+        ]
     except CorruptRecord:
         return []
-    rows: list[BatchIndexAndErrorMessage] = []
-    for index, reason in _faults(entries, config, now_ms):
-        if len(rows) == _LISTED_MAX:
-            break
-        rows.append(BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason))
-    return rows
 
 
-def _faults(entries: list[Entry], config: LogConfig, now_ms: int) -> Iterator[tuple[int, str]]:
+def _faults(entries: Iterable[Entry], config: LogConfig, now_ms: int) -> Iterator[tuple[int, str]]:
     oldest = now_ms - config.timestamp_before_max_ms
     newest = now_ms + config.timestamp_after_max_ms
     for index, entry in enumerate(entries):

@@ -41,7 +41,7 @@ def message_of(error: KafkaError) -> str:
     return MoldauError.__str__(error)
 
 
-def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
+def client_error(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
     """Return the error that the client gets: see the module's invariant."""
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         known = node.image.topics.by_name(topic)
@@ -52,7 +52,7 @@ def told(node: Node, topic: str, index: int, error: KafkaError) -> KafkaError:
     return error
 
 
-def told_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> KafkaError:
+def client_error_by_id(node: Node, topic_id: Uuid, index: int, error: KafkaError) -> KafkaError:
     """Return the error that a client gets if it names the topic by its id."""
     if error.code in UNKNOWN_TOPICS:
         known = node.image.topics.by_id.get(topic_id)
@@ -75,7 +75,7 @@ def superseded(node: Node, topic: str, index: int) -> KafkaError:
     try:
         node.replicas.partition(topic, index)
     except KafkaError as error:
-        return told(node, topic, index, error)
+        return client_error(node, topic, index, error)
     return KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, topic=topic, partition=index)
 
 

@@ -7,7 +7,7 @@
 
 Invariants: a request is answered exactly once, now or later. A handler that answers later calls
 `keep` before `decode`, or copies what it needs: the bytes are overwritten after `serve` has
-returned.
+returned. Requests of a connection take effect in the order in which they came, see `ordering`.
 
 A Protocol and not a class, because api and network are neighbours that do not import each other.
 `moldau.broker.network.Request` satisfies it.
@@ -90,6 +90,16 @@ class ApiRequest(Protocol):
 
     def keep(self) -> None:
         """Keep the bytes until the answer. Must be called before `decode`, within `serve`."""
+        ...
+
+    def hold_order(self) -> None:
+        """Serve no further request of the connection before this one takes effect: until
+        `release_order`, its answer, or the end of the connection. Must be called within `serve`. It
+        does nothing if the request is answered."""
+        ...
+
+    def release_order(self) -> None:
+        """Note that the request has taken effect. It does nothing if it does not hold the order."""
         ...
 
     def answer(self, response: Response) -> None:

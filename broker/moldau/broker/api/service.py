@@ -3,12 +3,15 @@
     SocketServer(..., service=BrokerService(node))
 
 Order of a request: the header is decoded -> context -> gate -> handler -> throttle. The gate reads
-the row of the API (`row`): it checks a right on the cluster before the handler runs. Rights on the
-resources that the message names are checked by the handler, item by item (`gate.allowed`). For
-requests that are forwarded to the controller, the gate is on the controller's node, in the context
-of the original request. Guards (`rights`) take the parts out of a message that its client has no
-right to. The throttle is the one place that sets `throttle_time_ms`, when a response leaves
+the rights of the API (`rights.table`): it checks a right on the cluster before the handler runs,
+and guards take the parts out of a message that its client has no right to. Other rights are
+checked by the handler, item by item (`gate.allowed`). For requests that are forwarded to the
+controller, the gate is on the controller's node, in the context of the original request. The
+throttle is the one place that sets `throttle_time_ms`, when a response leaves
 (`network.Request.answer`).
+
+Requests of a connection take effect in the order in which they came: one that waits before its
+effect holds the next ones back (`ordering`).
 
 Invariants: an API is served exactly if it has a row that a broker offers. A handler that fails
 affects only its response or its connection, and the failure is logged.
@@ -21,21 +24,18 @@ than none, because clients do not check for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from moldau.broker.api.delayed_answer import end_session
-from moldau.broker.api.error_response import error_response
 from moldau.broker.api.gate import checked
 from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
+from moldau.broker.api.ordering import in_order
+from moldau.broker.api.refused import error_response
 from moldau.broker.api.request import ApiRequest, Peer, Throttle
-from moldau.broker.api.rights.guard import Guard
-from moldau.broker.api.rights.table import GUARDS
+from moldau.broker.api.rights.table import CLUSTER_ACTION, RIGHTS
 from moldau.broker.api.row import Api
-from moldau.broker.decision.authorizer import Right
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages import API
 from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.versions import Versions
@@ -54,9 +54,6 @@ def served_versions(apis: Mapping[int, Api] = APIS) -> dict[int, Versions]:
     }
 
 
-_OF_NODES: Final = Right(AclResource.CLUSTER, AclOperation.CLUSTER_ACTION)
-
-
 class BrokerService:
     """The service of a broker's listeners; it can serve any number of them. Satisfies
     `moldau.broker.network.Service`."""
@@ -71,10 +68,15 @@ class BrokerService:
         self._node = node
         self._requests = node.requests
         self._apis = apis
-        guards: Mapping[int, Guard] = {} if node.authorizer.allows_all else GUARDS
-        self._of_nodes = frozenset(key for key, row in apis.items() if row.right == _OF_NODES)
+        is_guarded = not node.authorizer.allows_all
+        self._of_nodes = frozenset(
+            key for key, row in RIGHTS.items() if row.right == CLUSTER_ACTION
+        )
         """The requests of brokers and controllers, which have no quota."""
-        self._handlers = {key: checked(apis[key], guards.get(key)) for key in self.served}
+        self._handlers = {
+            key: in_order(key, checked(apis[key], RIGHTS[key], is_guarded=is_guarded))
+            for key in self.served
+        }
 
     def opened(self, connection: Peer) -> None:
         """Do nothing: nothing is known about a connection before its first request."""
@@ -119,6 +121,15 @@ class BrokerService:
         else:
             response = row.refuse(request.decode(), version, error)
         if response is None:
+            self._node.log.info(
+                "closes connection: its request is refused, and no answer can say so",
+                client=request.arrival.client_id,
+                peer=request.connection.address,
+                api=API[key].name,
+                version=version,
+                error=error.code.name,
+                reason=error.reason,
+            )
             request.connection.close()
         else:
             request.answer(response)

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.broker.api.gate import is_allowed
 from moldau.broker.api.refusal import Lead, lead_of, message_of
 from moldau.broker.api.share_acknowledging import (
-    RENEW_SINCE,
     Acknowledging,
-    said_of,
+    acknowledgements_of,
     serves_share_groups,
     session_key,
 )
-from moldau.broker.settings.group import bounded, share_record_lock_duration_ms
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclResource
@@ -62,9 +60,8 @@ def serve(node: Node, request: ApiRequest) -> None:
             if session is not None:
                 node.shares.release(key, session.places)
 
-    is_renew = request.arrival.version >= RENEW_SINCE and message.is_renew_ack
-    acknowledging = Acknowledging(node, request, key, is_renew=is_renew, then=answer)
-    acknowledging.begin(said_of(message.topics))
+    acknowledging = Acknowledging(node, request, key, message, answer)
+    acknowledging.begin(acknowledgements_of(message.topics))
 
 
 def _response(
@@ -73,7 +70,7 @@ def _response(
     topics: dict[bytes, list[PartitionData]] = {}
     leads: dict[int, Lead] = {}
     for (topic_id, index), error in acknowledging.results.items():
-        lead = Lead(0, 0)
+        lead = Lead()
         if error is not None and error.code in _LED_ELSEWHERE:
             lead = lead_of(node, "", topic_id, index, request.connection.listener)
             if lead.is_reachable:
@@ -87,10 +84,10 @@ def _response(
             ),
         )
         topics.setdefault(topic_id, []).append(row)
-    settings = node.coordinator_node.group_settings(key.group_id)
+    settings = node.coordinator_node.share_settings(key.group_id)
     return ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
-        acquisition_lock_timeout_ms=bounded(settings, share_record_lock_duration_ms),
+        acquisition_lock_timeout_ms=settings.lock_ms,
         responses=[
             ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in topics.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from moldau.broker.share.piece import AcknowledgeType
 from moldau.broker.share.sessions import SessionKey
 from moldau.broker.share.window import Acknowledgement
 from moldau.config import SourceKind
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclResource
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.share.sessions import TopicIdPartition
     from moldau.config import Settings
+    from moldau.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+    from moldau.protocol.messages.share_fetch import ShareFetchRequest
 
 MEMBER_ID_LENGTH_MAX: Final = 36
 RENEW_SINCE: Final = 2
@@ -58,19 +61,26 @@ def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
     return SessionKey(group_id, member_id)
 
 
-class Said(NamedTuple):
+class PartitionAcknowledgements(NamedTuple):
     """The acknowledgements of one partition."""
 
     place: TopicIdPartition
     batches: list[Any]
 
 
-def said_of(topics: Iterable[Any]) -> list[Said]:
-    """Return the acknowledgements of a request's topics. Partitions without any are included."""
+def acknowledgements_of(
+    topics: Sequence[Any], *, with_empty: bool = True
+) -> list[PartitionAcknowledgements]:
+    """Return the acknowledgements of a request's topics, with the partitions without any or not."""
+    if not topics:
+        return []
     return [
-        Said((topic.topic_id, each.partition_index), each.acknowledgement_batches)
+        PartitionAcknowledgements(
+            (topic.topic_id, each.partition_index), each.acknowledgement_batches
+        )
         for topic in topics
         for each in topic.partitions
+        if with_empty or each.acknowledgement_batches
     ]
 
 
@@ -83,14 +93,14 @@ class Acknowledging:
         node: Node,
         request: ApiRequest,
         key: SessionKey,
-        *,
-        is_renew: bool,
+        message: ShareFetchRequest | ShareAcknowledgeRequest,
         then: Callable[[], None],
     ) -> None:
         self._node = node
         self._request = request
         self._key = key
-        self._is_renew = is_renew
+        self._knows_renewal = request.arrival.version >= RENEW_SINCE
+        self._is_renew = self._knows_renewal and message.is_renew_ack
         self._then = then
         self._left = 1
         self._empty: list[TopicIdPartition] = []
@@ -101,25 +111,24 @@ class Acknowledging:
     def is_done(self) -> bool:
         return self._left == 0
 
-    def begin(self, said: Iterable[Said]) -> None:
+    def begin(self, said: Sequence[PartitionAcknowledgements]) -> None:
         """Pass the acknowledgements to the share partitions."""
-        said = list(said)
-        readable = self._readable({each.place[0] for each in said})
+        readable = self._readable(said) if said else {}
         for each in said:
             try:
                 batches = self._checked(each.batches)
                 self._pass_on(each.place, batches, readable)
             except KafkaError as error:
-                self.results[each.place] = error
+                self.results[each.place] = without_frames(error)
         self._end_one()
 
-    def _readable(self, topic_ids: Iterable[bytes]) -> Mapping[bytes, bool]:
+    def _readable(self, said: Iterable[PartitionAcknowledgements]) -> Mapping[bytes, bool]:
         """Return whether the client may read each topic that exists."""
-        names = {
-            topic_id: topic.name
-            for topic_id in topic_ids
-            if (topic := self._node.image.topics.by_id.get(topic_id)) is not None
-        }
+        topics = self._node.image.topics.by_id
+        ids = {each.place[0] for each in said if each.place[0] in topics}
+        if self._node.authorizer.allows_all:
+            return dict.fromkeys(ids, True)
+        names = {topic_id: topics[topic_id].name for topic_id in ids}
         may = set(allowed(self._node, self._request, AclResource.TOPIC, tuple(names.values())))
         return {topic_id: name in may for topic_id, name in names.items()}
 
@@ -154,7 +163,7 @@ class Acknowledging:
         self._has_batches = True
 
         def end(error: KafkaError | None) -> None:
-            self.results[place] = error
+            self.results[place] = without_frames(error)
             self._end_one()
 
         share.acknowledge(self._key.member_id, batches, end)
@@ -164,15 +173,14 @@ class Acknowledging:
         not in order, or have unknown types or another number of types than offsets."""
         found: list[Acknowledgement] = []
         end = -1
-        version = self._request.arrival.version
-        highest = AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT
+        highest = AcknowledgeType.RENEW if self._knows_renewal else AcknowledgeType.REJECT
         for each in batches:
             first, last, types = each.first_offset, each.last_offset, each.acknowledge_types
             if first > last or first < end:
                 raise _invalid("the offsets are not in order, or overlap", each)
             if not types or (len(types) > 1 and len(types) != last - first + 1):
                 raise _invalid("give one type for all offsets, or one for each", each)
-            if not all(0 <= kind <= highest for kind in types):
+            if min(types) < 0 or max(types) > highest:
                 raise _invalid("an unknown type", each)
             if AcknowledgeType.RENEW in types and not self._is_renew:
                 raise _invalid("IsRenewAck must be set to renew locks", each)

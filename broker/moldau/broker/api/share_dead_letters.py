@@ -184,7 +184,8 @@ class _Burying:
         """Read records of the source. Those that are not there any more are left out."""
         source, at = self._source, max(first, self._source.log_start_offset)
         while at <= last:
-            found = source.read(at, _READ_BYTES, source.high_watermark, True)
+            # What a member got was committed, also where the high watermark is behind.
+            found = source.read(at, _READ_BYTES, source.log_end_offset, True)
             if isinstance(found, LaterSlice):
                 if not found.has_come:
                     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)

@@ -13,30 +13,29 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.delayed_answer import DelayedAnswer, session_of
 from moldau.broker.api.gate import allowed, is_allowed
-from moldau.broker.api.refusal import Lead, lead_of, message_of, told_by_id
+from moldau.broker.api.refusal import NO_EPOCH, Lead, client_error_by_id, lead_of, message_of
 from moldau.broker.api.share_acknowledging import (
-    RENEW_SINCE,
     Acknowledging,
-    said_of,
+    acknowledgements_of,
     serves_share_groups,
     session_key,
 )
+from moldau.broker.controller.topics import NO_LEADER
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.later_slice import LaterSlice
+from moldau.broker.replication.partition import READ_COMMITTED
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
-from moldau.broker.settings.group import bounded, share_record_lock_duration_ms
 from moldau.broker.settings.share import group_share_max_share_sessions
 from moldau.broker.share.batches import Found, read_batches, sliced, timed
-from moldau.broker.share.partition import READ_COMMITTED
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
-from moldau.broker.share.window import Wanted
+from moldau.broker.share.window import AcquireLimits
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.messages.share_fetch import (
@@ -51,8 +50,8 @@ from moldau.protocol.messages.share_fetch import (
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.api.quota.waits import ThrottleTimes
     from moldau.broker.api.request import ApiRequest
-    from moldau.broker.replication.partition import Partition
     from moldau.broker.share.partition import SharePartition
     from moldau.broker.share.piece import Acquired
     from moldau.broker.share.sessions import SessionKey, TopicIdPartition
@@ -75,7 +74,8 @@ def serve(node: Node, request: ApiRequest) -> None:
     ):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     key = session_key(message.group_id, message.member_id)
-    _check_renewal(message)
+    if message.is_renew_ack:
+        _check_renewal(message)
     try:
         places = _session_places(node, request, message, key)
     except KafkaError as error:
@@ -88,8 +88,6 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 def _check_renewal(message: ShareFetchRequest) -> None:
     """Raise INVALID_REQUEST if a request that renews locks wants records too."""
-    if not message.is_renew_ack:
-        return
     for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms"):
         if getattr(message, name):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} must be 0 if IsRenewAck is set")
@@ -101,25 +99,21 @@ def _session_places(
     """Begin or continue the member's session, and return what it reads now."""
     sessions = node.shares.sessions
     epoch = message.share_session_epoch
-    places = [
-        (topic.topic_id, each.partition_index)
-        for topic in message.topics
-        for each in topic.partitions
-    ]
+    places: list[TopicIdPartition] = []
+    for topic in message.topics:
+        places += [(topic.topic_id, each.partition_index) for each in topic.partitions]
     if epoch == FINAL_EPOCH:
         sessions.existing(key)
         return []
     if epoch == INITIAL_EPOCH:
-        if any(each.batches for each in said_of(message.topics)):
+        if any(each.batches for each in acknowledgements_of(message.topics)):
             text = "the first request of a session acknowledges nothing"
             raise KafkaError(ErrorCode.INVALID_REQUEST, text)
         limit = node.settings[group_share_max_share_sessions]
         return list(sessions.begin(key, places, session_of(request.connection), limit).places)
-    forgotten = (
-        (topic.topic_id, index)
-        for topic in message.forgotten_topics_data
-        for index in topic.partitions
-    )
+    forgotten: list[TopicIdPartition] = []
+    for gone in message.forgotten_topics_data:
+        forgotten += [(gone.topic_id, index) for index in gone.partitions]
     session = sessions.next(key, epoch, places, forgotten)
     found = list(session.places)
     turn = epoch % len(found) if found else 0
@@ -163,17 +157,13 @@ class ShareFetch(DelayedAnswer):
         self._rows: dict[TopicIdPartition, PartitionData] = {}
         self._waits_for: list[Hashable] = []
         self._is_fetched = False
-        self._readable: set[bytes] = set()
-        is_renew = request.arrival.version >= RENEW_SINCE and message.is_renew_ack
-        self._acknowledging = Acknowledging(
-            node, request, key, is_renew=is_renew, then=self._end_if_complete
-        )
+        self._readable: Collection[bytes] = ()
+        self._acknowledging = Acknowledging(node, request, key, message, self._end_if_complete)
 
     def begin(self) -> None:
         """Note the acknowledgements, then give records or wait for some."""
         message = self._message
-        said = [each for each in said_of(message.topics) if each.batches]
-        self._acknowledging.begin(said)
+        self._acknowledging.begin(acknowledgements_of(message.topics, with_empty=False))
         has_records = message.max_records > 0 and message.max_bytes > 0 and bool(self._places)
         if not has_records or message.is_renew_ack:
             self._is_fetched = True
@@ -185,11 +175,11 @@ class ShareFetch(DelayedAnswer):
 
     def _find_readable(self) -> None:
         node = self._node
-        topics = {
-            topic_id: known
-            for topic_id, _ in self._places
-            if (known := node.image.topics.by_id.get(topic_id)) is not None
-        }
+        every = node.image.topics.by_id
+        if node.authorizer.allows_all:
+            self._readable = every
+            return
+        topics = {topic_id: every[topic_id] for topic_id, _ in self._places if topic_id in every}
         names = tuple(each.name for each in topics.values())
         may = set(allowed(node, self.request, AclResource.TOPIC, names))
         self._readable = {topic_id for topic_id, each in topics.items() if each.name in may}
@@ -217,21 +207,18 @@ class ShareFetch(DelayedAnswer):
             ready = sum(self._readable_bytes(share) for share in shares.values())
             if ready < self._message.min_bytes:
                 return False
-        if self._is_over_quota():
+        quotas = self._node.quotas if self._node.quotas.is_limiting else None
+        if quotas is not None and quotas.holds_fetch(self.request, 0):
+            # The client must wait for records, and gets an empty response (KIP-219).
             self._is_fetched = True
             self._end_if_complete()
             return True
-        self._acquire(shares, is_last=is_last)
+        self._acquire(shares, quotas, is_last=is_last)
         if not self._rows and not is_last:
             return False
         self._is_fetched = True
         self._end_if_complete()
         return True
-
-    def _is_over_quota(self) -> bool:
-        """Whether the client must wait for records, and gets an empty response (KIP-219)."""
-        quotas = self._node.quotas
-        return quotas.is_limiting and quotas.holds_fetch(self.request, 0)
 
     def _find_shares(self) -> dict[TopicIdPartition, SharePartition]:
         """Return the share partitions that are loaded. Those with errors get their rows."""
@@ -245,7 +232,6 @@ class ShareFetch(DelayedAnswer):
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 partition = node.replicas.partition_by_id(topic_id, index)
                 share = node.shares.find(ShareKey(self._key.group_id, topic_id, index), partition)
-                share.check()
                 share.refresh()
             except KafkaError as error:
                 self._refuse(place, error)
@@ -256,7 +242,7 @@ class ShareFetch(DelayedAnswer):
         return found
 
     def _refuse(self, place: TopicIdPartition, error: KafkaError) -> None:
-        heard = told_by_id(self._node, *place, error)
+        heard = client_error_by_id(self._node, *place, error)
         row = self._rows[place] = _row(place[1])
         row.error_code = heard.code
         row.error_message = message_of(heard)
@@ -275,15 +261,21 @@ class ShareFetch(DelayedAnswer):
         if not window.can_acquire(share.settings):
             return 0
         try:
-            return len(_read(share, self._message.max_bytes, is_first=True))
+            return len(_read(share, window.fetch_offset, self._message.max_bytes, is_first=True))
         except KafkaError:
             return self._message.min_bytes  # the attempt to read gets the error
 
-    def _acquire(self, shares: dict[TopicIdPartition, SharePartition], *, is_last: bool) -> None:
-        """Acquire records of the share partitions, within the limits of the request."""
+    def _acquire(
+        self,
+        shares: dict[TopicIdPartition, SharePartition],
+        quotas: ThrottleTimes | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        """Acquire records of the share partitions, within the limits of the request and, if there
+        are any, of the quotas."""
         message = self._message
-        quotas = self._node.quotas
-        quota_bytes = quotas.fetch_bytes_max(self.request) if quotas.is_limiting else None
+        quota_bytes = None if quotas is None else quotas.fetch_bytes_max(self.request)
         most = min(message.max_bytes, self._node.settings[fetch_max_bytes])
         left_bytes = most if quota_bytes is None else min(most, quota_bytes)
         left = message.max_records
@@ -292,7 +284,9 @@ class ShareFetch(DelayedAnswer):
         for place, share in shares.items():
             if left <= 0:
                 break
-            wanted = Wanted(left, max(message.batch_size, 1), message.share_acquire_mode == STRICT)
+            wanted = AcquireLimits(
+                left, max(message.batch_size, 1), message.share_acquire_mode == STRICT
+            )
             try:
                 records, acquired = self._acquire_one(share, wanted, left_bytes, is_first=is_first)
             except KafkaError as error:
@@ -314,11 +308,11 @@ class ShareFetch(DelayedAnswer):
             left_bytes = max(left_bytes - len(records), 0)
             given_bytes += len(records)
             is_first = False
-        if given_bytes and quotas.is_limiting:
+        if given_bytes and quotas is not None:
             quotas.charge_share_fetch(self.request, given_bytes)
 
     def _acquire_one(
-        self, share: SharePartition, wanted: Wanted, max_bytes: int, *, is_first: bool
+        self, share: SharePartition, wanted: AcquireLimits, max_bytes: int, *, is_first: bool
     ) -> tuple[LogSlice | bytes, list[Acquired]]:
         """Acquire records of one share partition. Slices without any that are wanted are passed
         over."""
@@ -328,12 +322,12 @@ class ShareFetch(DelayedAnswer):
             if not window.can_acquire(share.settings):
                 break
             before = window.fetch_offset
-            read = _read(share, max_bytes, is_first=is_first)
-            found = _batches(share.partition, share, read)
+            read = _read(share, before, max_bytes, is_first=is_first)
+            found = _batches(share, before, read) if read is not _NO_RECORDS else []
             if not found:
                 break
             batches = [each.batch for each in found]
-            if share.delivers_at:
+            if share.settings.delivers_at:
                 batches = timed(read, found, share.wall_ahead_ms())
             acquired = share.acquire(self._key.member_id, batches, wanted)
             if acquired:
@@ -355,11 +349,11 @@ class ShareFetch(DelayedAnswer):
             if error is not None:
                 row.acknowledge_error_code = error.code
                 row.acknowledge_error_message = message_of(error)
-        settings = self._node.coordinator_node.group_settings(self._key.group_id)
+        settings = self._node.coordinator_node.share_settings(self._key.group_id)
         self.answer(
             ShareFetchResponse(
                 error_code=ErrorCode.NONE,
-                acquisition_lock_timeout_ms=bounded(settings, share_record_lock_duration_ms),
+                acquisition_lock_timeout_ms=settings.lock_ms,
                 responses=_by_topic(rows),
                 node_endpoints=self._endpoints(),
             )
@@ -382,12 +376,11 @@ class ShareFetch(DelayedAnswer):
         ]
 
 
-def _read(share: SharePartition, max_bytes: int, *, is_first: bool) -> LogSlice:
+def _read(share: SharePartition, offset: int, max_bytes: int, *, is_first: bool) -> LogSlice:
     """Return the slice from the window's fetch offset. Records that come later count as none: the
     member asks again, and then they have come."""
-    assert share.window is not None
-    partition, offset = share.partition, share.window.fetch_offset
-    bound = partition.fetch_bound(share.isolation_level, is_follower=False)
+    partition = share.partition
+    bound = partition.fetch_bound(share.settings.isolation_level, is_follower=False)
     offset = max(offset, partition.log_start_offset)
     if offset >= bound:
         return _NO_RECORDS
@@ -397,13 +390,13 @@ def _read(share: SharePartition, max_bytes: int, *, is_first: bool) -> LogSlice:
     return found
 
 
-def _batches(partition: Partition, share: SharePartition, read: LogSlice) -> list[Found]:
+def _batches(share: SharePartition, offset: int, read: LogSlice) -> list[Found]:
     if not len(read):
         return []
     aborted: dict[int, list[int]] = {}
-    if share.isolation_level == READ_COMMITTED:
-        assert share.window is not None
-        offset = max(share.window.fetch_offset, partition.log_start_offset)
+    if share.settings.isolation_level == READ_COMMITTED:
+        partition = share.partition
+        offset = max(offset, partition.log_start_offset)
         for each in partition.aborted_transactions(offset, read):
             aborted.setdefault(each.producer_id, []).append(each.first_offset)
     return read_batches(read, aborted)
@@ -414,7 +407,8 @@ def _row(index: int) -> PartitionData:
         partition_index=index,
         error_code=ErrorCode.NONE,
         acknowledge_error_code=ErrorCode.NONE,
-        current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+        # A client takes 0 for the id of a broker.
+        current_leader=LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_EPOCH),
         records=b"",
         acquired_records=[],
     )

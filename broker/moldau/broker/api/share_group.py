@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.broker.api.error_response import error_response
 from moldau.broker.api.gate import allowed, is_allowed
 from moldau.broker.api.group_describing import DescribeApi, handler
+from moldau.broker.api.refused import error_response
 from moldau.broker.api.share_acknowledging import MEMBER_ID_LENGTH_MAX, serves_share_groups
 from moldau.broker.coordinator.group.groups import share_group
 from moldau.broker.coordinator.group.share.heartbeat import check_heartbeat

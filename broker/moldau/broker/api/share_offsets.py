@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from moldau.broker.api.gate import allowed, is_allowed
 from moldau.broker.api.refusal import message_of
 from moldau.broker.api.share_acknowledging import serves_share_groups
-from moldau.broker.api.together import Together
+from moldau.broker.api.together import PartialAnswers
 from moldau.broker.coordinator.group.share import initialization, offsets
 from moldau.broker.coordinator.outcome import Outcome
+from moldau.broker.replication.ends import known_end
 from moldau.broker.share.persister import ShareKey
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 UNKNOWN: Final = -1
 _NOT_HOSTED: Final = "This server does not host this topic-partition."
 _NOTHING: Final = "There is no offset information to delete."
+_LEAST: Final = -(1 << 63)
 _LATEST: Final = -1
 _CLIENT: Final = -1
 _DONE: Final = DeleteGroupsResponse(results=[])
@@ -73,7 +75,7 @@ def serve_describe(node: Node, request: ApiRequest) -> None:
     def finish(found: Sequence[describing.DescribeShareGroupOffsetsResponseGroup]) -> None:
         request.answer(describing.DescribeShareGroupOffsetsResponse(groups=list(found)))
 
-    together = Together[describing.DescribeShareGroupOffsetsResponseGroup](
+    together = PartialAnswers[describing.DescribeShareGroupOffsetsResponseGroup](
         len(message.groups), finish
     )
     for number, asked in enumerate(message.groups):
@@ -96,6 +98,8 @@ def serve_describe(node: Node, request: ApiRequest) -> None:
             put([], KafkaError(ErrorCode.UNSUPPORTED_VERSION))
         elif not is_allowed(node, request, AclResource.GROUP, group_id):
             put([], KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        elif not group_id:
+            put([], KafkaError(ErrorCode.INVALID_GROUP_ID))
         elif asked.topics is None:
             _describe_all(node, request, group_id, put)
         else:
@@ -141,7 +145,7 @@ def _describe(
     may = set(allowed(node, request, AclResource.TOPIC, [name for name, _ in wanted]))
     places: list[tuple[list[Any], Uuid, str, int]] = []
     for name, partitions in wanted:
-        topic = node.image.topics.by_name(name)
+        topic = node.image.topics.by_name(name) if name in may else None
         topic_id = ZERO_UUID if topic is None else topic.topic_id
         row = describing.DescribeShareGroupOffsetsResponseTopic(
             topic_name=name, topic_id=topic_id, partitions=[]
@@ -160,7 +164,7 @@ def _describe(
             to.append(each)
         put(rows)
 
-    together = Together[_Partition](len(places), finish)
+    together = PartialAnswers[_Partition](len(places), finish)
     for number, (_, topic_id, name, index) in enumerate(places):
         _describe_one(
             node,
@@ -198,7 +202,8 @@ def _describe_one(node: Node, key: ShareKey, topic: str, then: OnPartition) -> N
                 then(_row(index, start_offset=0, lag=UNKNOWN, error_code=end.code))
                 return
             epoch = result.leader_epoch
-            then(_row(index, start_offset=start, leader_epoch=epoch, lag=end - start - done))
+            lag = max(_LEAST, min(end - start - done, -_LEAST - 1))  # a start may be any int64
+            then(_row(index, start_offset=start, leader_epoch=epoch, lag=lag))
 
         _find_end(node, topic, index, ended)
 
@@ -206,10 +211,15 @@ def _describe_one(node: Node, key: ShareKey, topic: str, then: OnPartition) -> N
 
 
 def _find_end(node: Node, topic: str, index: int, then: Callable[[int | KafkaError], None]) -> None:
-    """Find the high watermark of a partition, here or at its leader."""
+    """Find the end of a partition, here or at its leader."""
     hosted = node.replicas.find(topic, index)
     if hosted is not None and hosted.is_leader:
-        then(hosted.high_watermark)
+        try:
+            end = known_end(hosted)
+        except KafkaError as error:
+            then(error)
+        else:
+            then(end)
         return
     node.runtime.spawn(_ask_end(node, topic, index, then), name="share-lag")
 
@@ -277,7 +287,7 @@ def serve_alter(node: Node, request: ApiRequest) -> None:
                 )
             )
             return
-        together = Together[Any](len(wanted), finish)
+        together = PartialAnswers[Any](len(wanted), finish)
         for number, ((topic_id, index), start) in enumerate(wanted.items()):
             node.share_persister.initialize(
                 ShareKey(group_id, topic_id, index),
@@ -304,28 +314,29 @@ AlteredRows: TypeAlias = "dict[tuple[Uuid | str, int], Any]"
 def _altered(
     node: Node, request: ApiRequest, message: altering.AlterShareGroupOffsetsRequest
 ) -> tuple[AlteredRows, dict[TopicIdPartition, int]]:
-    """Return a row for each partition, by topic id (by name if the topic is unknown), and the start
-    offsets of those that can be altered."""
+    """Return a row for each partition, by topic id (by name if the topic is unknown or hidden), and
+    the start offsets of those that can be altered."""
     may = set(
         allowed(node, request, AclResource.TOPIC, [each.topic_name for each in message.topics])
     )
     rows: AlteredRows = {}
     wanted: dict[TopicIdPartition, int] = {}
     for topic in message.topics:
-        known = node.image.topics.by_name(topic.topic_name)
+        name = topic.topic_name
+        known = node.image.topics.by_name(name) if name in may else None
         for each in topic.partitions:
             index = each.partition_index
             row = altering.AlterShareGroupOffsetsResponsePartition(
                 partition_index=index, error_code=ErrorCode.NONE
             )
-            if topic.topic_name not in may:
+            if name not in may:
                 row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif known is None or index not in known.partitions:
                 row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 row.error_message = _NOT_HOSTED
             else:
                 wanted[known.topic_id, index] = each.start_offset
-            rows[topic.topic_name if known is None else known.topic_id, index] = row
+            rows[name if known is None else known.topic_id, index] = row
     return rows, wanted
 
 
@@ -397,7 +408,7 @@ def serve_delete(node: Node, request: ApiRequest) -> None:
 
 
 def _deleted_row(node: Node, name: str, is_allowed: bool, kept: Partitions) -> Any:
-    topic = node.image.topics.by_name(name)
+    topic = node.image.topics.by_name(name) if is_allowed else None
     row = deleting.DeleteShareGroupOffsetsResponseTopic(
         topic_name=name,
         topic_id=ZERO_UUID if topic is None else topic.topic_id,
@@ -425,7 +436,7 @@ def _delete_states(
         pairs = zip(places, results, strict=True)
         then({place[0]: each.error_code for place, each in pairs if each.error_code})
 
-    together = Together[Any](len(places), finish)
+    together = PartialAnswers[Any](len(places), finish)
     for number, (topic_id, index) in enumerate(places):
         node.share_persister.delete(
             ShareKey(group_id, topic_id, index),

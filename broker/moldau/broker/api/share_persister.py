@@ -7,7 +7,7 @@ request is sent again, up to PATIENCE_SECONDS; then the last error is the answer
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.metadata import create_topics
 from moldau.broker.api.share_state import (
@@ -17,7 +17,7 @@ from moldau.broker.api.share_state import (
     SUMMARIZE,
     WRITE,
     StateApi,
-    answer_states,
+    decide_state,
 )
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.share.combining import AT_ONCE
@@ -26,22 +26,19 @@ from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.persister import Loaded
 from moldau.broker.share.piece import Stored
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.messages import delete_share_group_state as deleting
-from moldau.protocol.messages import initialize_share_group_state as initializing
-from moldau.protocol.messages import read_share_group_state as reading
-from moldau.protocol.messages import read_share_group_state_summary as summing
 from moldau.protocol.messages import write_share_group_state as writing
+from moldau.protocol.schemas.coordinator_log import SHARE_LOG
+from moldau.records import coordinator_partition
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.share.persister import OnLoaded, OnStored, ShareKey
     from moldau.broker.share.window import Store
-    from moldau.protocol.declare import Request, Response
 
 LANE: Final = "share"
 PATIENCE_SECONDS: Final = 5.0
-PAUSE_SECONDS: Final = 0.05
-LONGEST_PAUSE_SECONDS: Final = 0.5
+_BACKOFF: Final = Backoff(50, 500)
 _RETRIED: Final = frozenset(
     (
         ErrorCode.NOT_COORDINATOR,
@@ -63,10 +60,8 @@ OnResult = Callable[[Any], None]
 """Receives the result of the one partition of a request, with its `error_code`."""
 
 
-def as_error(result: Any) -> KafkaError | None:
+def as_error(result: Any) -> KafkaError:
     """Return the error that a leader's clients get for an error of the share coordinator."""
-    if result.error_code == ErrorCode.NONE:
-        return None
     code = _AS_ANSWER.get(ErrorCode(result.error_code), ErrorCode.UNKNOWN_SERVER_ERROR)
     return KafkaError(code, result.error_message or "")
 
@@ -88,13 +83,11 @@ class SharePersister:
     # Leaders of partitions.
 
     def load(self, key: ShareKey, leader_epoch: int, then: OnLoaded) -> None:
-        asked = reading.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
-        topic = reading.ReadStateData(topic_id=key.topic_id, partitions=[asked])
+        asked = READ.asked(partition=key.partition, leader_epoch=leader_epoch)
 
         def loaded(result: Any) -> None:
-            error = as_error(result)
-            if error is not None:
-                then(error)
+            if result.error_code:
+                then(as_error(result))
                 return
             runs = tuple(
                 Stored(
@@ -108,8 +101,7 @@ class SharePersister:
             )
             then(Loaded(result.state_epoch, result.start_offset, runs))
 
-        request = reading.ReadShareGroupStateRequest(group_id=key.group_id, topics=[topic])
-        self.send(key, READ, request, loaded)
+        self.send(key, READ, asked, loaded)
 
     def store(
         self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Store, then: OnStored
@@ -131,9 +123,9 @@ class SharePersister:
                 for run in change.runs
             ],
         )
-        topic = writing.WriteStateData(topic_id=key.topic_id, partitions=[asked])
-        request = writing.WriteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
-        self.send(key, WRITE, request, lambda result: then(as_error(result)))
+        self.send(
+            key, WRITE, asked, lambda result: then(as_error(result) if result.error_code else None)
+        )
 
     # Coordinators of groups.
 
@@ -141,34 +133,25 @@ class SharePersister:
         self, key: ShareKey, state_epoch: int, start_offset: int, then: OnResult
     ) -> None:
         """Begin a state anew."""
-        asked = initializing.PartitionData(
+        asked = INITIALIZE.asked(
             partition=key.partition, state_epoch=state_epoch, start_offset=start_offset
         )
-        topic = initializing.InitializeStateData(topic_id=key.topic_id, partitions=[asked])
-        request = initializing.InitializeShareGroupStateRequest(
-            group_id=key.group_id, topics=[topic]
-        )
-        self.send(key, INITIALIZE, request, then)
+        self.send(key, INITIALIZE, asked, then)
 
     def delete(self, key: ShareKey, then: OnResult) -> None:
         """Forget a state."""
-        asked = deleting.PartitionData(partition=key.partition)
-        topic = deleting.DeleteStateData(topic_id=key.topic_id, partitions=[asked])
-        request = deleting.DeleteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
-        self.send(key, DELETE, request, then)
+        self.send(key, DELETE, DELETE.asked(partition=key.partition), then)
 
     def summarize(self, key: ShareKey, then: OnResult) -> None:
         """Read where a group stands."""
-        asked = summing.PartitionData(partition=key.partition, leader_epoch=-1)
-        topic = summing.ReadStateSummaryData(topic_id=key.topic_id, partitions=[asked])
-        request = summing.ReadShareGroupStateSummaryRequest(group_id=key.group_id, topics=[topic])
-        self.send(key, SUMMARIZE, request, then)
+        asked = SUMMARIZE.asked(partition=key.partition, leader_epoch=-1)
+        self.send(key, SUMMARIZE, asked, then)
 
     # Sending.
 
-    def send(self, key: ShareKey, api: StateApi, request: Request, then: OnResult) -> None:
+    def send(self, key: ShareKey, api: StateApi, asked: Any, then: OnResult) -> None:
         """Send a request about one partition, as often as needed."""
-        _Sending(self, SharePartitionKey(*key), api, request, then).attempt()
+        _Sending(self, SharePartitionKey(*key), api, asked, then).attempt()
 
 
 class _Sending:
@@ -179,30 +162,31 @@ class _Sending:
         persister: SharePersister,
         key: SharePartitionKey,
         api: StateApi,
-        request: Request,
+        asked: Any,
         then: OnResult,
     ) -> None:
         self._persister = persister
         self._node = persister.node
         self._key = key
         self._api = api
-        self._request = request
+        self._asked = asked
         self._then = then
-        self._pause = PAUSE_SECONDS
+        self._failures = 0
         self._until = self._node.runtime.clock.monotonic() + PATIENCE_SECONDS
 
     def attempt(self) -> None:
         node = self._node
         coordinator = node.coordinators.of(KeyType.SHARE)
-        topic = node.image.topics.by_name(coordinator.kind.topic)
-        index = coordinator.partition_of(str(self._key))
-        if topic is None or index is None:
-            create_topics(node, (coordinator.kind.topic,), None)
+        topic = node.image.topics.by_name(SHARE_LOG.topic)
+        if topic is None:
+            create_topics(node, (SHARE_LOG.topic,), None)
             self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
+        index = coordinator_partition(str(self._key), len(topic.partitions))
         leader = topic.partitions[index].leader
         if leader == node.node_id:
-            answer_states(node, self._api, self._request, self._on_response)
+            about = self._key, self._asked
+            decide_state(coordinator, index, self._api, about, self._on_result)
         elif leader == _NO_LEADER:
             self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -215,18 +199,18 @@ class _Sending:
         code = ErrorCode.NETWORK_EXCEPTION
         if peers is not None:
             try:
-                response = await peers.request(
-                    leader, self._request, cast(Any, self._api.response), lane=LANE
-                )
+                request = self._api.request_of(self._key, self._asked)
+                response = await peers.request(leader, request, self._api.response, lane=LANE)
             except KafkaError as error:
                 code = error.code
             else:
-                self._on_response(response)
-                return
+                if response.results:
+                    self._on_result(response.results[0].partitions[0])
+                    return
+                code = ErrorCode.INVALID_REQUEST  # of a request without a group
         self._refused(code)
 
-    def _on_response(self, response: Response) -> None:
-        result = cast(Any, response).results[0].partitions[0]
+    def _on_result(self, result: Any) -> None:
         if result.error_code in _RETRIED:
             self._refused(ErrorCode(result.error_code))
         else:
@@ -236,8 +220,8 @@ class _Sending:
         persister, clock = self._persister, self._node.runtime.clock
         is_retried = code in _RETRIED and not persister.is_closed
         if is_retried and clock.monotonic() < self._until:
-            pause_ms = int(self._pause * 1000)
+            self._failures += 1
+            pause_ms = _BACKOFF.plain_ms(self._failures)
             self._node.replicas.purgatory.watch(Pause(self.attempt), (), pause_ms)
-            self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
         else:
             self._then(self._api.refused(self._key.partition, KafkaError(code)))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Together(Generic[T]):
+class PartialAnswers(Generic[T]):
     """Collects the answers to the parts of one request. Calls `then` with all of them, in order."""
 
     def __init__(self, count: int, then: Callable[[Sequence[T]], None]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.gate import allowed, is_allowed, may_on_cluster
 from moldau.broker.api.joining import partitions_of, submit
-from moldau.broker.api.together import Together
+from moldau.broker.api.together import PartialAnswers
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
 from moldau.broker.coordinator.regular_expression import compiled
@@ -74,14 +74,14 @@ def serve_add_partitions(node: Node, request: ApiRequest) -> None:
     def finish(found: Sequence[AddPartitionsToTxnResult]) -> None:
         request.answer(AddPartitionsToTxnResponse(results_by_transaction=list(found)))
 
-    together = Together[AddPartitionsToTxnResult](len(message.transactions), finish)
+    together = PartialAnswers[AddPartitionsToTxnResult](len(message.transactions), finish)
     for number, asked in enumerate(message.transactions):
         take = partial(_put, together, number, asked.transactional_id)
         submit(node, _joining_of(asked), take, verify_only=asked.verify_only)
 
 
 def _put(
-    together: Together[AddPartitionsToTxnResult],
+    together: PartialAnswers[AddPartitionsToTxnResult],
     number: int,
     transactional_id: str,
     answer: AddPartitionsToTxnResponse,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from moldau.broker.api.together import Together
+from moldau.broker.api.together import PartialAnswers
 from moldau.broker.log.marker import Marker
 from moldau.broker.replication.purgatory import Delayed
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -61,40 +61,17 @@ def serve(node: Node, request: ApiRequest) -> None:
             result.topics.append(
                 WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions)
             )
-    together = Together[None](len(rows), lambda _: request.answer(response))
+    together = PartialAnswers[None](len(rows), lambda _: request.answer(response))
     for number, (marker, name, row) in enumerate(rows):
         on_written = partial(_note, together, number, row)
         write_marker(node, name, row.partition_index, marker, on_written)
 
 
-def refusal(
-    message: WriteTxnMarkersRequest, version: int, error: KafkaError
-) -> WriteTxnMarkersResponse:
-    """Return the response to a request of which no marker is written."""
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(
-                                partition_index=each, error_code=error.code
-                            )
-                            for each in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in message.markers
-        ]
-    )
-
-
 def _note(
-    together: Together[None], number: int, row: WritableTxnMarkerPartitionResult, code: ErrorCode
+    together: PartialAnswers[None],
+    number: int,
+    row: WritableTxnMarkerPartitionResult,
+    code: ErrorCode,
 ) -> None:
     row.error_code = code
     together.put(number, None)

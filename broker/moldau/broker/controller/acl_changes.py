@@ -69,14 +69,6 @@ def create_acls(
     return Outcome(tuple(records.values()), CreateAclsResponse(results=results))
 
 
-def refuse_creation(
-    message: CreateAclsRequest, version: int, error: KafkaError
-) -> CreateAclsResponse:
-    """Return the response for the case that no rule was added."""
-    result = AclCreationResult(error_code=error.code, error_message=error.reason)
-    return CreateAclsResponse(results=[result for _ in message.creations])
-
-
 def _checked(creation: AclCreation) -> Acl:
     """Return the rule that is asked for. Raise INVALID_REQUEST if it cannot be stored."""
     kind, pattern = AclResource(creation.resource_type), AclPattern(creation.resource_pattern_type)
@@ -124,13 +116,6 @@ def delete_acls(image: Image, request: DeleteAclsRequest) -> Outcome[DeleteAclsR
         )
     check_record_count(gone)
     return Outcome(tuple(gone.values()), DeleteAclsResponse(filter_results=results))
-
-
-def refuse_deletion(
-    message: DeleteAclsRequest, version: int, error: KafkaError
-) -> DeleteAclsResponse:
-    """Return the response for the case that no rule was removed."""
-    return DeleteAclsResponse(filter_results=[_refused(error) for _ in message.filters])
 
 
 def describe_acls(image: Image, request: DescribeAclsRequest) -> DescribeAclsResponse:

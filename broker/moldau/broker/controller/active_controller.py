@@ -9,6 +9,11 @@ Invariants: nothing uncommitted is answered or published. A controller serves on
 quorum, and the next epoch gets a new controller. After a disk failure, or a record that cannot be
 replayed, the image is never trusted again: all waiting requests get NOT_CONTROLLER, `on_failure` is
 called, and only a new start from the log brings the controller back.
+
+The metadata log for the controller's decision runtime: a quorum that this node leads.
+
+Invariant: after an append that the disk rejects the log is not trusted. `on_failure` is called, and
+the next start reads the log again. Records that do not fit into one batch do not reach the log.
 """
 
 from __future__ import annotations
@@ -21,13 +26,13 @@ from moldau.broker.controller.bootstrap import birth_records
 from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.feature_updates import raised_kraft_version
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.metadata_batches import replay_batches
-from moldau.broker.controller.metadata_log import MetadataLog
+from moldau.broker.controller.metadata_batches import encode_records, replay_batches
 from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.quorum_description import QuorumView, describe_quorum
 from moldau.broker.decision.outcome import Outcome
 from moldau.broker.decision.runtime import DecisionRuntime, Hooks
 from moldau.broker.raft import voter_changes
+from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -57,7 +62,62 @@ if TYPE_CHECKING:
     from moldau.broker.raft.quorum import Quorum
     from moldau.broker.raft.voter_changes import VoterChange
     from moldau.broker.raft.voters import Voters
+    from moldau.protocol.declare import MetadataRecord
     from moldau.runtime import Runtime
+
+
+class MetadataLog:
+    """The metadata log as a `decision.log.DecisionLog`. Its records belong to no producer."""
+
+    def __init__(
+        self,
+        quorum: Quorum,
+        image: Image,
+        wall_ms: Callable[[], int],
+        on_appended: Callable[[], None],
+        on_failure: Callable[[KafkaError], None],
+    ) -> None:
+        """`image` determines which versions of records the cluster knows. `on_appended` is called
+        when the log has grown."""
+        self._quorum = quorum
+        self._image = image
+        self._wall_ms = wall_ms
+        self._on_appended = on_appended
+        self._on_failure = on_failure
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return self._quorum.epoch if self._quorum.is_leading else None
+
+    @property
+    def end_offset(self) -> int:
+        return self._quorum.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._quorum.high_watermark
+
+    def is_level(self, leader_epoch: int) -> bool:
+        return self.high_watermark >= self.end_offset and self.leader_epoch == leader_epoch
+
+    def append(self, append: Append[MetadataRecord]) -> int:
+        if append.leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        now_ms = self._wall_ms()
+        version = self._image.features.metadata_version
+        try:
+            batch = encode_records(append.records, version, now_ms)
+        except CorruptLog as error:
+            reason, facts = error.reason, error.context
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason, **facts) from error
+        try:
+            last_offset = self._quorum.append(batch, now_ms)
+        except KafkaError as error:
+            self._on_failure(error)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+        self._on_appended()
+        return last_offset - len(append.records) + 1
+
 
 OnAnswer: TypeAlias = Callable[[Response | KafkaError], None]
 OnCommitted: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
@@ -273,7 +333,8 @@ class ActiveController:
         return QuorumView(
             leader_id=self.controller.rules.node_id,
             leader_epoch=quorum.epoch,
-            high_watermark=quorum.high_watermark,
+            # As in Kafka, unknown at first: a majority has not confirmed this leader's log yet.
+            high_watermark=-1 if leader.high_watermark is None else leader.high_watermark,
             log_end_offset=quorum.log_end_offset,
             voters=quorum.voters,
             now_ms=self._runtime.clock.wall_ms(),

@@ -39,11 +39,14 @@ def bootstrap_records(
     levels: Mapping[str, int] | None = None,
     credentials: Sequence[UserScramCredentialRecord] = (),
 ) -> list[MetadataRecord]:
-    """Return the records of a new cluster. `levels` overrides the defaults of the metadata.version.
+    """Return the records of a new cluster. `levels` overrides the defaults of the metadata.version;
+    one of metadata.version in it decides about the defaults, as in Kafka.
 
     Raise ConfigError, which names the level, if a level is not possible.
     """
-    wanted = default_levels(metadata_version) | dict(levels or {})
+    given = dict(levels or {})
+    metadata_version = given.get(METADATA_VERSION, metadata_version)
+    wanted = default_levels(metadata_version) | given
     for name, level in wanted.items():
         supported = SUPPORTED.get(name)
         if supported is None or level not in supported:

@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
 
 
 AlterRequest: TypeAlias = replacing.AlterConfigsRequest | changing.IncrementalAlterConfigsRequest
-Wanted: TypeAlias = Sequence[tuple[Resource, Sequence[Change]]]
+RequestedChanges: TypeAlias = Sequence[tuple[Resource, Sequence[Change]]]
 Verdicts: TypeAlias = Sequence[tuple[Resource, Verdict]]
 R = TypeVar("R")
 
@@ -191,7 +191,7 @@ def _alter_all(
             names = [each.name for each in changes]
             if len(set(names)) != len(names):
                 raise _invalid("a setting is named twice")
-            _check_resource(image, resource)
+            _check_resource(image, rules, resource)
             if image.features.is_elr_enabled and MIN_ISR in names and _is_one_broker(resource):
                 raise _fixed_min_isr()
             again = _said_again(resource, changes)
@@ -204,7 +204,7 @@ def _alter_all(
     return () if request.validate_only else tuple(records), verdicts
 
 
-def _check_resource(image: Image, resource: Resource) -> None:
+def _check_resource(image: Image, rules: Rules, resource: Resource) -> None:
     kind, name = resource
     if kind not in _KNOWN_TYPES:
         raise _invalid(f"resources of type {kind} have no settings here")
@@ -215,13 +215,16 @@ def _check_resource(image: Image, resource: Resource) -> None:
         if image.topics.by_name(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
     elif kind == ResourceType.BROKER and name != "":
-        _check_broker(image, name)
+        _check_node(image, rules, name)
 
 
-def _check_broker(image: Image, name: str) -> None:
+def _check_node(image: Image, rules: Rules, name: str) -> None:
+    """Reject an id that no broker and no controller has. A controller has settings too: tools with
+    `--bootstrap-controller` change those of all nodes that the quorum names."""
     if not name.isascii() or not name.isdigit():
         raise _invalid(f"a broker is named by its number, not by {name!r}")
-    if int(name) not in image.brokers.by_id:
+    known = image.brokers
+    if int(name) not in (*known.by_id, *known.controllers, rules.node_id):
         raise _invalid(f"broker {name} is not registered")
 
 

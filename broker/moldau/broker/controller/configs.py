@@ -49,10 +49,12 @@ class Configs:
 
     RECORDS = (ConfigRecord,)
 
-    __slots__ = ("by_resource",)
+    __slots__ = ("by_resource", "changes")
 
     def __init__(self) -> None:
         self.by_resource: dict[Resource, Mapping[str, str]] = {}
+        self.changes = 0
+        """Grows with each change."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Configs):
@@ -81,6 +83,7 @@ class Configs:
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record of this family."""
         assert isinstance(record, ConfigRecord)
+        self.changes += 1
         resource = Resource(record.resource_type, record.resource_name)
         if record.value is not None:
             self.by_resource[resource] = {**self.of(resource), record.name: record.value}
@@ -93,6 +96,7 @@ class Configs:
 
     def forget_topic(self, name: str) -> None:
         """Drop the settings of a deleted topic. The log has no record of this family for it."""
+        self.changes += 1
         self.by_resource.pop(Resource(ResourceType.TOPIC, name), None)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:

@@ -4,6 +4,11 @@ Invariants: `on_request` and `on_tick` change nothing that is in the log. Only `
 active controller as on every other node. The records of a decision are replayed before the next
 request is handled, so each decision sees all decisions before it. If an append fails, the owner
 drops the controller and creates a new one from the log.
+
+Periodic work of the controller, besides watching sessions.
+
+Invariant: work that filled a batch is due again at once; otherwise it pauses for its interval. A
+controller that takes over begins with such a pause.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from moldau.broker.controller import (
     topic_deletion,
 )
 from moldau.broker.controller.directory_assignment import assign_replicas_to_dirs
-from moldau.broker.controller.elections import elect_leaders
+from moldau.broker.controller.elections import elect_leaders, elect_uncleanly, give_back
 from moldau.broker.controller.feature_updates import Asked, update_features
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.isr_changes import alter_partition
@@ -28,12 +33,12 @@ from moldau.broker.controller.liveness import Liveness
 from moldau.broker.controller.mutations import Mutations
 from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
-from moldau.broker.controller.periodic import Periodic
 from moldau.broker.controller.producer_ids import allocate_producer_ids
 from moldau.broker.controller.quota_changes import alter_quotas
 from moldau.broker.controller.reassignments import alter_reassignments, list_reassignments
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.scram_changes import alter_scram, describe_scram
+from moldau.broker.controller.token_changes import sweep
 from moldau.broker.controller.topic_creation import create_topics
 from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -71,6 +76,53 @@ from moldau.protocol.messages.list_partition_reassignments import (
 from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
+
+MOST: Final = 1000
+"""The maximum number of records of one turn of periodic work."""
+
+Work: TypeAlias = Callable[[Image, Rules, int, int], tuple[MetadataRecord, ...]]
+"""Takes the most records that it may return, and the time of day."""
+
+
+def _give_back(image: Image, rules: Rules, most: int, wall_ms: int) -> tuple[MetadataRecord, ...]:
+    return give_back(image, rules, most)
+
+
+def _elect(image: Image, rules: Rules, most: int, wall_ms: int) -> tuple[MetadataRecord, ...]:
+    return elect_uncleanly(image, rules, most)
+
+
+class Periodic:
+    """The periodic work of one active controller."""
+
+    __slots__ = ("_due_ms", "_rules", "_works")
+
+    def __init__(self, rules: Rules) -> None:
+        given: tuple[tuple[Work, int | None], ...] = (
+            (_give_back, rules.rebalance_interval_ms),
+            (_elect, rules.unclean_interval_ms),
+            (sweep, None if rules.tokens is None else rules.tokens.check_interval_ms),
+        )
+        self._rules = rules
+        self._works = [(work, interval) for work, interval in given if interval is not None]
+        self._due_ms: dict[Work, int] = {}
+
+    def take_over(self, now_ms: int) -> None:
+        """Start the intervals, when this controller becomes active."""
+        self._due_ms = {work: now_ms + interval_ms for work, interval_ms in self._works}
+
+    def on_tick(self, image: Image, inputs: DecisionInputs) -> tuple[MetadataRecord, ...]:
+        """Return the records of one kind of work that is due. Call it until it returns none."""
+        now_ms = inputs.now_ms
+        for work, interval_ms in self._works:
+            if now_ms < self._due_ms.get(work, now_ms + 1):
+                continue
+            records = work(image, self._rules, MOST, inputs.wall_ms)
+            if len(records) < MOST:
+                self._due_ms[work] = now_ms + interval_ms
+            if records:
+                return records
+        return ()
 
 
 class Controller:

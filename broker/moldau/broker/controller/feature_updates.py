@@ -1,10 +1,12 @@
 """UpdateFeatures: change the finalized levels of the cluster's features (KIP-584, KIP-778).
 
 The update is done as a whole or not at all: one invalid feature rejects all. A level is written
-only if every registered broker and controller can run at it. A downgrade must be requested as one.
-For `metadata.version` it must not cross a level at which records changed their meaning, because
-written records cannot be changed. `kraft.version` is no record of the metadata: the shell raises it
-in the quorum's own log, once everything else about the request is right (KIP-853).
+only if every registered broker and controller can run at it. A downgrade must be requested as one,
+and only an upgrade raises a level, so `kafka-features downgrade` to a newer release changes
+nothing. For `metadata.version` a downgrade must not cross a level at which records changed their
+meaning, because written records cannot be changed. `kraft.version` is no record of the metadata:
+the shell raises it in the quorum's own log, once everything else about the request is right
+(KIP-853).
 """
 
 from __future__ import annotations
@@ -82,7 +84,10 @@ def update_features(
     records: list[MetadataRecord] = []
     try:
         for update in updates.values():
-            _check(image, rules, update, _upgrade_type(update, version))
+            now = image.features.level_of(update.feature)
+            if update.feature == KRAFT_VERSION:
+                now = asked.kraft_version
+            _check(image, rules, update, _upgrade_type(update, version), now)
             if update.feature == KRAFT_VERSION:
                 _check_kraft_version(update, asked)
                 continue
@@ -114,7 +119,9 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
     return update.upgrade_type
 
 
-def _check(image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: int) -> None:
+def _check(
+    image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: int, now: int
+) -> None:
     feature, level = update.feature, update.max_version_level
     if upgrade_type not in tuple(UpgradeType):
         raise _refusal(update, "there is no such type of upgrade")
@@ -128,9 +135,10 @@ def _check(image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: i
             update, f"this controller runs at levels {supported.lowest} to {supported.highest}"
         )
     _check_nodes(image, update)
-    now = image.features.level_of(feature)
-    if level >= now:
+    if level == now or (level > now and upgrade_type == UpgradeType.UPGRADE):
         return
+    if level > now:
+        raise _refusal(update, f"a downgrade from {now} cannot raise it: ask for an upgrade")
     if upgrade_type == UpgradeType.UPGRADE:
         raise _refusal(update, "a lower level must be asked for as a safe or unsafe downgrade")
     if feature == METADATA_VERSION:

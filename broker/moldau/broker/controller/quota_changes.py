@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.quotas import CONNECTION_RATE, OF_CLIENTS
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -44,7 +45,7 @@ def alter_quotas(
                 raise _invalid("the request names an entity twice")
             records += _records(image, entity, entry)
         except KafkaError as refused:
-            error = refused
+            error = without_frames(refused)
         results[entity] = AlterClientQuotasResponseEntryData(
             error_code=0 if error is None else error.code,
             error_message=None if error is None else error.reason,

@@ -132,6 +132,28 @@ def _begin(image: Image, partition: Partition, goal: list[int], *, may_grow: boo
     return towards(partition, goal, lambda each: first_directory(image.brokers.by_id[each]))
 
 
+def refuse_listing(
+    message: ListPartitionReassignmentsRequest, version: int, error: KafkaError
+) -> ListPartitionReassignmentsResponse:
+    """Return the response for the case that moves may not be listed: the rows of the request."""
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.reason,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(
+                        partition_index=each, replicas=[], adding_replicas=[], removing_replicas=[]
+                    )
+                    for each in topic.partition_indexes
+                ],
+            )
+            for topic in message.topics or ()
+        ],
+    )
+
+
 def list_reassignments(
     image: Image, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

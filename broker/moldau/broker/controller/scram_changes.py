@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.controller.levels import supports_scram
 from moldau.broker.controller.outcome import Outcome, check_record_count
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -59,7 +60,7 @@ def alter_scram(
                 )
             records[user] = _record(image, each)
         except KafkaError as error:
-            refused[user] = error
+            refused[user] = without_frames(error)
     check_record_count(records)
     results = [
         AlterUserScramCredentialsResult(user=user, error_code=0, error_message=None)
@@ -76,7 +77,9 @@ def refuse_scram(
 ) -> AlterUserScramCredentialsResponse:
     """Return the response for the case that no credential was changed."""
     users = dict.fromkeys(each.name for each in _changes(message))
-    return AlterUserScramCredentialsResponse(results=_refusals(dict.fromkeys(users, error)))
+    return AlterUserScramCredentialsResponse(
+        results=_refusals(dict.fromkeys(users, without_frames(error)))
+    )
 
 
 def _changes(

@@ -97,8 +97,11 @@ def refusal_of(right: Right) -> KafkaError:
     return KafkaError(REFUSALS[right.resource])
 
 
-def check_cluster(authorizer: Authorizer, context: RequestContext, right: Right) -> None:
-    """Raise KafkaError unless the client has the right on the cluster."""
-    assert right.resource is AclResource.CLUSTER
-    if not allowed_by(authorizer, context, right, (CLUSTER_NAME,)):
-        raise refusal_of(right)
+def check_cluster(authorizer: Authorizer, context: RequestContext, *rights: Right) -> None:
+    """Raise KafkaError unless the client has one of the rights on the cluster."""
+    assert rights
+    for right in rights:
+        assert right.resource is AclResource.CLUSTER
+        if allowed_by(authorizer, context, right, (CLUSTER_NAME,)):
+            return
+    raise refusal_of(rights[0])

@@ -40,8 +40,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from moldau.broker.decision.log import Append, DecisionLog
-from moldau.broker.decision.outcome import Answer, Effect, Outcome, Ticket, give, give_all
-from moldau.broker.decision.parked import Parked
+from moldau.broker.decision.outcome import (
+    Answer,
+    Effect,
+    Outcome,
+    Parked,
+    Ticket,
+    give,
+    give_all,
+)
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER
 
@@ -206,7 +214,7 @@ class DecisionRuntime(Generic[C, R]):
         try:
             outcome = decide(self.core, now_ms)
         except KafkaError as error:
-            outcome = Outcome((), ((ticket, error),))
+            outcome = Outcome((), ((ticket, without_frames(error)),))
         finally:
             # a bug: the exception reaches the caller; let the core drop what it created for the
             # request
@@ -231,7 +239,7 @@ class DecisionRuntime(Generic[C, R]):
         try:
             outcome = decide(self.core, self._monotonic_ns() // _MS)
         except KafkaError as error:
-            self._park(Outcome((), ((ticket, error),)))
+            self._park(Outcome((), ((ticket, without_frames(error)),)))
             return
         gathered = self._gathered
         gathered.append(outcome)
@@ -312,7 +320,7 @@ class DecisionRuntime(Generic[C, R]):
             try:
                 offset = self._log.append(append)
             except KafkaError as error:
-                rejected = error
+                rejected = without_frames(error)
             else:
                 self._replay(offset, append, now_ms)
             is_known = True

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moldau.broker.server.broker import Broker
     from moldau.broker.server.controller_node import ControllerNode
     from moldau.broker.server.hosted_services import HostedServices
-    from moldau.link.hosted_services import RunningService
+    from moldau.link.http.hosted import RunningService
 
 _NUMBERS: Final = {
     BrokerState.STARTING: 1,

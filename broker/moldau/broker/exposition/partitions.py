@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.exposition import table
 from moldau.broker.exposition.page import Page, escaped
 from moldau.broker.exposition.slices import AT_ONCE, pairs_of_now
+from moldau.broker.replication.ends import is_end_known
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -49,7 +50,8 @@ def led_partitions(page: Page, node: Node) -> Iterator[None]:
         under += is_under
         at_min += in_sync == needed
         under_min += in_sync < needed
-        add_current(f"kafka_topic_partition_current_offset{labels} {high}")
+        if is_end_known(partition):
+            add_current(f"kafka_topic_partition_current_offset{labels} {high}")
         add_oldest(f"kafka_topic_partition_oldest_offset{labels} {log.log_start_offset}")
         add_replicas(f"kafka_topic_partition_replicas{labels} {count}")
         add_isr(f"kafka_topic_partition_in_sync_replica{labels} {in_sync}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.exposition.application import Observable
 from moldau.broker.exposition.scrape import Scraper
-from moldau.link.otlp import Gathered, OtlpPush, OtlpTarget, resource_of
+from moldau.link.telemetry.otlp import OtlpPush, OtlpTarget, PushContent, resource_of
 from moldau.metrics.otlp import Times, metric_messages
 from moldau.plugins.layers import platform_version
 
@@ -45,11 +45,11 @@ class MetricsPush:
         """Stop, with a last push of what the node has counted until its end."""
         await self._push.finish()
 
-    def _gathered(self) -> Gathered | None:
+    def _gathered(self) -> PushContent | None:
         if self._node is None:
             return None
         observed = self._node.observed()
-        return Gathered(
+        return PushContent(
             resource_of(
                 self._target,
                 {

@@ -1,6 +1,11 @@
 """One scrape: gathers the series of a node in slices, between which requests are served.
 
 Invariant: no slice runs for much longer than SLICE_NS; the event loop has a turn between two.
+
+The series of consumer groups: committed offsets and lag, of the groups coordinated here.
+
+The lag needs the high watermark of the partition, which this node knows if it has a replica; a
+follower's is a moment behind the leader's. After an election it is left out until it is certain.
 """
 
 from __future__ import annotations
@@ -10,14 +15,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.exposition import table
-from moldau.broker.exposition.clients import clients
-from moldau.broker.exposition.groups import groups
-from moldau.broker.exposition.page import Page
+from moldau.broker.exposition.page import Page, escaped
 from moldau.broker.exposition.partitions import led_partitions, logs, of_controller, topics
-from moldau.broker.exposition.shares import shares
-from moldau.broker.exposition.traffic import connections, traffic
+from moldau.broker.exposition.slices import AT_ONCE, pairs_of_now
+from moldau.broker.exposition.table import OURS, Row
+from moldau.broker.replication.ends import is_end_known
+from moldau.broker.replication.traffic import TopicTraffic
+from moldau.broker.share.piece import AcknowledgeType
 from moldau.metrics import Metric, Registry, render_prometheus
 from moldau.plugins.layers import platform_version
+from moldau.protocol.messages import API
 from moldau.runtime.process_figures import process_figures
 
 if TYPE_CHECKING:
@@ -25,8 +32,126 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.network import NetworkMetrics
     from moldau.broker.server.channel import LocalController
-    from moldau.link.hosted_services import RunningService
+    from moldau.link.http.hosted import RunningService
     from moldau.runtime import Clock
+
+
+def traffic(page: Page, node: Node) -> Iterator[None]:
+    """Write the counters of each topic and their sums."""
+    counted = node.replicas.traffic
+    for number, (topic, counts) in enumerate(counted.topics(node.image.topics.by_name)):
+        if number % AT_ONCE == 0:
+            yield
+        _write(page, counts, topic)
+    total = TopicTraffic()
+    for number, counts in enumerate(counted.parts()):
+        if number % (AT_ONCE * 4) == 0:
+            yield
+        total.add(counts)
+    _write(page, total)
+    page.add(table.replication_bytes_out, total.replication_bytes_out)
+    yield
+    for key, count in sorted(node.requests.items()):
+        page.add(table.requests, count, API[key].name)
+    page.add(table.purgatory, len(node.replicas.purgatory))
+
+
+def _write(page: Page, counts: TopicTraffic, *topic: str) -> None:
+    page.add(table.bytes_in, counts.bytes_in, *topic)
+    page.add(table.bytes_out, counts.bytes_out, *topic)
+    page.add(table.messages_in, counts.messages_in, *topic)
+    page.add(table.produce_requests, counts.produces, *topic)
+    page.add(table.fetch_requests, counts.fetches, *topic)
+    page.add(table.failed_produces, counts.failed_produces, *topic)
+    page.add(table.failed_fetches, counts.failed_fetches, *topic)
+
+
+def connections(page: Page, metrics: NetworkMetrics) -> None:
+    """Write the connections of each listener."""
+    for labels, gauge in metrics.active.points():
+        page.add(table.connections, gauge.value, *(value for _, value in labels))
+    for labels, counter in metrics.opened.points():
+        page.add(table.connections_created, counter.value, *(value for _, value in labels))
+
+
+_AT_ONCE: Final = 10
+
+
+def shares(page: Page, node: Node) -> Iterator[None]:
+    """Write the lines of every share partition that is loaded on this node."""
+    for number, share in enumerate(list(node.shares)):
+        if number % _AT_ONCE == 0:
+            yield
+        window = share.window
+        if window is None or share.error is not None:
+            continue
+        partition = share.partition
+        labels = (share.key.group_id, partition.topic, str(share.key.partition))
+        if is_end_known(partition):
+            behind = partition.high_watermark - window.start_offset - window.complete_count
+            page.add(table.share_lag, max(behind, 0), *labels)
+        page.add(table.share_in_flight, window.acquired_count, *labels)
+    counts = node.shares.counts
+    page.add(table.share_deliveries, counts.delivered)
+    page.add(table.share_letters, node.dead_letters.count)
+    for kind in AcknowledgeType:
+        if kind is not AcknowledgeType.GAP:
+            page.add(table.share_words, counts.acknowledged[kind], kind.name.lower())
+
+
+def groups(page: Page, node: Node) -> Iterator[None]:
+    """Write the lines of every group on this node."""
+    add_offset, add_lag = page.adder(table.group_offset), page.adder(table.group_lag)
+    group_count = offset_count = number = 0
+    for _, shard in list(node.groups.loaded()):
+        group_count += len(shard)
+        for group in list(shard.offsets.groups()):
+            name = escaped(group)
+            for topic, partitions in pairs_of_now(shard.offsets.of_group(group)):
+                offset_count += len(partitions)
+                labels = f'consumergroup="{name}",topic="{escaped(topic)}"'
+                total = lag = 0
+                is_known = True
+                for index, committed in pairs_of_now(partitions):
+                    if number % AT_ONCE == 0:
+                        yield
+                    number += 1
+                    place = f'{{{labels},partition="{index}"}}'
+                    total += committed.offset
+                    add_offset(f"kafka_consumergroup_current_offset{place} {committed.offset}")
+                    partition = node.replicas.hosted.get((topic, index))
+                    if partition is not None and not is_end_known(partition):
+                        is_known = False
+                    elif partition is not None:
+                        behind = max(0, partition.high_watermark - committed.offset)
+                        lag += behind
+                        add_lag(f"kafka_consumergroup_lag{place} {behind}")
+                page.add(table.group_offset_sum, total, group, topic)
+                if is_known:
+                    page.add(table.group_lag_sum, lag, group, topic)
+    page.add(table.group_count, group_count)
+    page.add(table.offset_count, offset_count)
+
+
+_NS_PER_MS: Final = 1_000_000
+
+
+def clients(page: Page, node: Node) -> Iterator[None]:
+    """Write the figures of every client."""
+    known = node.telemetry
+    known.expire(node.runtime.clock.monotonic_ns() // _NS_PER_MS)
+    page.add(table.client_instances, len(known.instances))
+    for result, count in known.pushes.items():
+        page.add(table.client_pushes, count, result)
+    page.add(table.client_left_out, known.figures.left_out)
+    for number, ((name, is_counter, labels), value) in enumerate(known.figures.series()):
+        if number % AT_ONCE == 0:
+            yield
+        kind = "counter" if is_counter else "gauge"
+        row = Row(name, kind, "A client pushed it (KIP-714).", origin=OURS)
+        text = ",".join(f'{label}="{escaped(each)}"' for label, each in labels)
+        page.adder(row)(f"{name}{{{text}}} {value}")
+
 
 Turn: TypeAlias = Callable[[], Awaitable[None]]
 SLICE_NS: Final = 500_000

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.exposition.application import Observable, make_application
 from moldau.broker.server.standalone import parse_listen
+from moldau.runtime.http_door import NO_BODY
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
-    from moldau.link.http_protection import HttpProtection
+    from collections.abc import Collection
+
+    from moldau.link.http.protection import HttpProtection
     from moldau.runtime import Runtime
 
 _ADVICE: Final = "choose another --metrics"
@@ -30,13 +33,18 @@ class MetricsServer:
         self._runtime = runtime
         self._node: Observable | None = None
 
-    async def start(self, address: str, protection: HttpProtection) -> tuple[str, int]:
-        """Serve, and return host and port. Raise ConfigError or CannotListen."""
+    async def start(
+        self, address: str, protection: HttpProtection, names: Collection[str] = ()
+    ) -> tuple[str, int]:
+        """Serve, and return host and port. `names` are those by which clients reach the node. Raise
+        ConfigError or CannotListen."""
         host, port = parse_listen(address)
         bound = self._server.bind(host, port)
         turn = partial(asyncio.sleep, 0)
         application = make_application(self._runtime.clock, turn, lambda: self._node)
-        await self._server.start(protection.guard(application, _is_probe), protection.context)
+        rules = protection.rules(NO_BODY, names)
+        guarded = protection.guard(application, _is_probe)
+        await self._server.start(guarded, rules, protection.context)
         return bound
 
     def watch(self, node: Observable) -> None:

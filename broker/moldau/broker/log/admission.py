@@ -31,6 +31,7 @@ from moldau.records import (
     walk,
 )
 from moldau.records.batch import seal
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX
 from moldau.records.header import CODEC_MASK, LAYOUT, NO_TIMESTAMP, OVERHEAD_BYTES
 
 NO_APPEND_TIME: Final = -1
@@ -41,18 +42,25 @@ Admitted: TypeAlias = tuple[memoryview, int, int, int, int]
 producer id, and append time (-1 unless the topic has LogAppendTime)."""
 
 
-def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admitted:
+def admit(
+    records: Buffer, config: LogConfig, rules: Rules, now_ms: int, *, is_in_parts: bool = False
+) -> Admitted:
     """Check the one batch that a client sent, and apply the topic's codec and timestamps. `rules`
     are those of `rules_of(config)`.
 
     It takes the batches that the kernel's `admit_usual` does not, because that gives no reason for
-    a rejection and changes nothing but the stamp.
+    a rejection and changes nothing but the stamp. With rules that allow less to be decompressed
+    than a log takes, raise OversizedRecords for a larger batch. `is_in_parts`: never hold all that
+    the batch decompresses to, unless it is to be recompressed.
     """
     if len(records) > config.max_message_bytes:
         raise too_large(len(records), config)
     try:
-        found = validate(records, rules)
+        found = validate(records, rules, is_in_parts=is_in_parts)
     except CorruptRecord as error:
+        is_large = isinstance(error, OversizedRecords)
+        if is_large and rules.decompressed_bytes_max < DECOMPRESSED_BYTES_MAX:
+            raise
         raise as_kafka_error(error) from error
     batch = found.batch
     header = batch.header
@@ -81,9 +89,9 @@ def admit(records: Buffer, config: LogConfig, rules: Rules, now_ms: int) -> Admi
     return data, header.last_offset_delta, max_timestamp, header.producer_id, append_time_ms
 
 
-def rules_of(config: LogConfig) -> Rules:
+def rules_of(config: LogConfig, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Rules:
     """Return the rules for a client's batch that do not depend on the time."""
-    return Rules(needs_keys=config.is_compacted)
+    return Rules(needs_keys=config.is_compacted, decompressed_bytes_max=decompressed_bytes_max)
 
 
 def as_kafka_error(error: CorruptRecord) -> KafkaError:

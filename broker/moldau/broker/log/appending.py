@@ -15,7 +15,8 @@ one call of the kernel and one of the segment. For all others, `admit` checks th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import NoReturn, TypeAlias
 
@@ -35,15 +36,17 @@ from moldau.broker.log.rolling import Rolling
 from moldau.broker.log.state import LogState
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.records import Batch, Buffer, read_header, stamp
+from moldau.records import HEADER_BYTES, Batch, Buffer, OversizedRecords, read_header, stamp
+from moldau.records.codecs import USUAL_BYTES_MAX
 from moldau.records.diagnosis import KEYED
-from moldau.records.header import TRANSACTIONAL
+from moldau.records.header import CODEC_MASK, TRANSACTIONAL
 from moldau.records.kernel import admit_usual
 
 _producer_fields = Struct(">22xB28xhi").unpack_from
 """Unpacks the lower byte of the attributes, which holds all defined bits, the epoch and the
 sequence."""
 _producer_id = Struct(">43xq").unpack_from
+_CODEC_AT = 22
 _NEVER = -1
 """A size smaller than any batch."""
 _LAST = (1 << 63) - 1
@@ -63,6 +66,7 @@ class Appending:
         "_rules",
         "_state",
         "_usual_bytes_max",
+        "_usual_rules",
     )
 
     def __init__(self, state: LogState, rolling: Rolling) -> None:
@@ -73,6 +77,7 @@ class Appending:
     def learn(self, config: LogConfig) -> None:
         """Copy the settings that every append uses."""
         self._rules = rules_of(config)
+        self._usual_rules = rules_of(config, USUAL_BYTES_MAX)
         self._kernel_rules = KEYED if self._rules.needs_keys else 0
         self._before_max_ms = config.timestamp_before_max_ms
         self._after_max_ms = min(config.timestamp_after_max_ms, _LAST >> 1)
@@ -86,7 +91,8 @@ class Appending:
         self, records: Buffer, leader_epoch: int, now_ms: int
     ) -> AppendedFields | None:
         """Append like `append_batch`, if the kernel accepts the batch as it is. None means that
-        nothing was done and the batch needs a full check."""
+        nothing was done and the batch needs a full check, OversizedRecords that it needs one with
+        `judge`."""
         state = self._state
         if len(records) > self._usual_bytes_max or state.failure is not None:
             return None
@@ -122,13 +128,36 @@ class Appending:
 
         Writable bytes are stamped in place. A KafkaError rejects the batch.
         """
+        try:
+            return self.append_small(records, leader_epoch, now_ms)
+        except OversizedRecords:
+            return self.append_admitted(self.judge(records, now_ms)(), leader_epoch, now_ms)
+
+    def append_small(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendedFields:
+        """Do the same, but raise OversizedRecords and do nothing if the batch decompresses to more
+        than USUAL_BYTES_MAX. Its check takes long: `judge` does it in a thread."""
         fields = self.append_usual(records, leader_epoch, now_ms)
         if fields is not None:
             return fields
         state = self._state
         if state.failure is not None:
             state.refuse_failed()
-        admitted = admit(records, state.config, self._rules, now_ms)
+        is_compressed = len(records) >= HEADER_BYTES and records[_CODEC_AT] & CODEC_MASK
+        rules = self._usual_rules if is_compressed else self._rules
+        return self.append_admitted(
+            admit(records, state.config, rules, now_ms), leader_epoch, now_ms
+        )
+
+    def judge(self, records: Buffer, now_ms: int) -> Callable[[], Admitted]:
+        """Return the check of a large batch, which may run in a thread: it uses nothing of the log
+        but its settings, and little memory."""
+        return partial(admit, records, self._state.config, self._rules, now_ms, is_in_parts=True)
+
+    def append_admitted(self, admitted: Admitted, leader_epoch: int, now_ms: int) -> AppendedFields:
+        """Append a batch that has passed its check."""
+        state = self._state
+        if state.failure is not None:
+            state.refuse_failed()
         stamp(admitted[0], state.log_end_offset, leader_epoch)
         return self._append_admitted(admitted, leader_epoch, now_ms)
 

@@ -110,7 +110,7 @@ class CheckpointWriter:
                         directory.state.fail(error)
                         return
                     if not failures:
-                        self._tell(directory, error)
+                        self._report(directory, error)
                     failures += 1
                     await rest(RETRY_SECONDS)
 
@@ -125,7 +125,7 @@ class CheckpointWriter:
         directory.checkpoints.end(job)
         return True
 
-    def _tell(self, directory: LogDirectory, error: OSError) -> None:
+    def _report(self, directory: LogDirectory, error: OSError) -> None:
         self._log.error(
             f"checkpoints cannot be written and are tried again: {advice(error)}",
             directory=directory.path,

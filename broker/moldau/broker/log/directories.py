@@ -18,13 +18,14 @@ from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.disk_room import PAUSE_MS
 from moldau.broker.log.file_pool import FilePool
 from moldau.broker.log.future_log import generation
+from moldau.broker.log.group_commit import SYNCS_AT_ONCE
 from moldau.broker.log.loading import ConfigOf
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.open_files import LOG_FILES_MAX, log_files_max
-from moldau.errors import ConfigError, CorruptLog
+from moldau.errors import ConfigError, CorruptLog, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.runtime.files import Files
@@ -67,7 +68,7 @@ class LogDirectories:
                 try:
                     directory = LogDirectory.open(files, path, opened.pool)
                 except (OSError, CorruptLog) as failure:
-                    opened.unopened[path] = error = failure
+                    opened.unopened[path] = error = without_frames(failure)
                     continue
                 opened.directories.append(directory)
                 if directory.meta is None:
@@ -205,6 +206,15 @@ class LogDirectories:
         for directory in self.in_service():
             directory.checkpoints.write()
 
+    def closings(self) -> list[Callable[[], None]]:
+        """Return functions that close all logs, each a share of them, to be called in threads at
+        the same time before `close`. A journal (ext4's) puts syncs that are requested together into
+        one commit; one after the other, those of 800 logs took most of a minute."""
+        self.pool.limit = None  # files leave the pool in one thread only, and none comes any more
+        logs = [log for directory in self.directories for log in directory.state.open_logs()]
+        shares = [logs[start::SYNCS_AT_ONCE] for start in range(min(len(logs), SYNCS_AT_ONCE))]
+        return [partial(_close_logs, share) for share in shares]
+
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close each directory: make everything in it durable, then write its marker."""
         for directory in self.directories:
@@ -214,6 +224,12 @@ class LogDirectories:
         """Release the locks of directories that were not loaded."""
         for directory in self.directories:
             directory.release()
+
+
+def _close_logs(logs: Sequence[PartitionLog]) -> None:
+    for log in logs:
+        with suppress(KafkaError):
+            log.close()
 
 
 def _superseding(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from moldau.broker.log import names
 from moldau.broker.log.disk_room import DiskRoom
 from moldau.broker.log.open_files import advice
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class DirectoryState:
         """Take the directory out of service for good. Call `on_failure` on the first error."""
         if self.failure is not None:
             return
-        self.failure = error
+        self.failure = without_frames(error)
         for log in self.open_logs():
             log.state.take_out_of_service(error)
         self.on_failure()

@@ -35,7 +35,7 @@ from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
 from moldau.broker.log.recovery import Opening
 from moldau.broker.log.slice import LogSlice
-from moldau.errors import CorruptLog
+from moldau.errors import CorruptLog, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.runtime.files import Files
@@ -141,7 +141,7 @@ class FutureLog:
         try:
             data = piece.records.read()
         except OSError as error:
-            self.unreadable = error
+            self.unreadable = without_frames(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, error=str(error)) from error
         if piece.begin_anew_at is not None:
             self.log.truncate_fully_and_start_at(piece.begin_anew_at)

@@ -15,6 +15,14 @@ time into one commit; requested in sequence, each sync waits for a commit of its
 ms against 10 ms).
 
 Callbacks and not futures: a response is written when it is ready, without a task for it.
+
+Choose the faster way to sync files, on this disk and at this time. A pure core.
+
+Threads cost the process more: they must be woken, and all of them need the interpreter. But the
+scheduler determines how long the kernel's workers take: on a quiet machine about as long as
+threads, on a crowded one anything from half to several times as long. So each round is timed. The
+two ways take turns at first. Then the faster one gets the next rounds, until they are compared
+again.
 """
 
 from __future__ import annotations
@@ -22,12 +30,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.log.flush import FlushJob
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.rounds import ended, new_future, rest
-from moldau.broker.log.sync_contest import SyncContest
+from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 
@@ -36,6 +45,52 @@ if TYPE_CHECKING:
 
     from moldau.broker.log.directory import LogDirectory
     from moldau.runtime.files import File
+
+TRIES: Final = 8
+"""The number of rounds of each way in a contest."""
+ROUNDS: Final = 300
+"""The number of rounds of the winner before the next contest."""
+
+
+class SyncContest:
+    """The contest of one directory. Ask `is_kernel_next` before a round, and report its time with
+    `took`."""
+
+    __slots__ = ("_is_kernel", "_left", "_seconds")
+
+    def __init__(self) -> None:
+        self._is_kernel = False
+        self._left = 0
+        self._seconds: tuple[list[float], list[float]] = ([], [])
+        """The times of the rounds in this contest: of threads, and of the kernel."""
+
+    @property
+    def is_kernel_next(self) -> bool:
+        """Whether the kernel syncs the next round."""
+        if self._left:
+            return self._is_kernel
+        of_threads, of_kernel = self._seconds
+        return len(of_kernel) <= len(of_threads)
+
+    def took(self, seconds: float, *, by_kernel: bool) -> None:
+        """Record the time of a round that either way can do. If the kernel was chosen for the round
+        but did not take it, the threads win the contest."""
+        if self._left:
+            self._left -= 1
+            return
+        of_threads, of_kernel = self._seconds
+        if self.is_kernel_next and not by_kernel:
+            self._decide(is_kernel=False)
+            return
+        (of_kernel if by_kernel else of_threads).append(seconds)
+        if min(len(of_threads), len(of_kernel)) >= TRIES:
+            self._decide(is_kernel=median(of_kernel) <= median(of_threads))
+
+    def _decide(self, *, is_kernel: bool) -> None:
+        self._is_kernel = is_kernel
+        self._left = ROUNDS
+        self._seconds = ([], [])
+
 
 SYNCS_AT_ONCE: Final = 6
 """Parallel syncs of one directory. Fewer than the runtime has threads, so that another directory
@@ -104,7 +159,7 @@ class GroupCommit:
             try:
                 jobs.append((log, log.flushing.begin()))
             except KafkaError as error:
-                outcomes[log] = error
+                outcomes[log] = without_frames(error)
         files = [file for _, job in jobs if (file := job.only_file) is not None]
         if jobs and len(files) == len(jobs):
             await self._sync_files(jobs, files, outcomes)
@@ -166,7 +221,7 @@ def _settle(done: asyncio.Future[None], error: KafkaError | None) -> None:
     if error is None:
         done.set_result(None)
     else:
-        done.set_exception(error)
+        done.set_exception(without_frames(error))
 
 
 async def _hear(syncs: list[Sync], outcomes: dict[PartitionLog, KafkaError | None]) -> None:
@@ -180,7 +235,7 @@ def _end(log: PartitionLog, job: FlushJob, error: OSError | None) -> KafkaError 
     try:
         log.flushing.end(job, error)
     except KafkaError as refused:
-        return refused
+        return without_frames(refused)
     return None
 
 
@@ -191,7 +246,7 @@ def _run_all(jobs: Sequence[FlushJob]) -> list[OSError | None]:
         try:
             job.run()
         except OSError as error:
-            errors.append(error)
+            errors.append(without_frames(error))
         else:
             errors.append(None)
     return errors

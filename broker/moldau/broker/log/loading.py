@@ -22,7 +22,7 @@ from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.partition_metadata import read_partition_metadata
 from moldau.broker.log.recovery import Opening
-from moldau.errors import CorruptLog
+from moldau.errors import CorruptLog, without_frames
 from moldau.ids import Uuid
 
 if TYPE_CHECKING:
@@ -126,4 +126,4 @@ class Loading:
         try:
             return read_partition_metadata(self._state.files, path), None
         except CorruptLog as error:
-            return None, error
+            return None, without_frames(error)

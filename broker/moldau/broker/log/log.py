@@ -35,7 +35,7 @@ from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
 from moldau.broker.log.producer_state import ProducerState
 from moldau.broker.log.reading import Reading
-from moldau.broker.log.recovery import Found, Opening, open_directory
+from moldau.broker.log.recovery import Opening, RecoveredLog, open_directory
 from moldau.broker.log.replacing import Replacing
 from moldau.broker.log.retention import Retention
 from moldau.broker.log.rolling import Rolling
@@ -51,7 +51,7 @@ class PartitionLog:
     """One partition's log; see the module."""
 
     def __init__(
-        self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
+        self, files: Files, directory: str, config: LogConfig, found: RecoveredLog, owner: Owner
     ) -> None:
         state = LogState(files, directory, config, found, owner)
         self.state = state
@@ -67,6 +67,9 @@ class PartitionLog:
         # The methods of every request, without another call in between.
         self.append_usual = self.appending.append_usual
         self.append_batch = self.appending.append_batch
+        self.append_small = self.appending.append_small
+        self.append_admitted = self.appending.append_admitted
+        self.judge = self.appending.judge
         self.append_own = self.appending.append_own
         self.append_as_leader = self.appending.append_as_leader
         self.append_as_follower = self.appending.append_as_follower

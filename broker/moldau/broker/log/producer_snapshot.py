@@ -25,7 +25,7 @@ from moldau.broker.log.producer_state import (
     ProducerState,
     ProducerStateEntry,
 )
-from moldau.errors import CorruptLog, MalformedMessage
+from moldau.errors import CorruptLog, MalformedMessage, without_frames
 from moldau.protocol.schemas.storage import ProducerEntry, ProducerSnapshot
 from moldau.protocol.schemas.versioned import decode_versioned, encode_versioned
 from moldau.runtime.files import Files
@@ -175,7 +175,7 @@ class ProducerSnapshots:
             try:
                 state.load(self.read(offset), offset, now_ms)
             except CorruptLog as error:
-                refused.append(error)
+                refused.append(without_frames(error))
                 self.remove(offset)
             else:
                 return refused

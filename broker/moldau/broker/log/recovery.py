@@ -81,7 +81,7 @@ class Opening:
 
 
 @dataclass(slots=True)
-class Found:
+class RecoveredLog:
     """The contents of an opened directory."""
 
     segments: list[Segment]
@@ -99,7 +99,9 @@ class Found:
     """The repairs that were made, in words, for the log of the process."""
 
 
-def open_directory(files: Files, directory: str, config: LogConfig, opening: Opening) -> Found:
+def open_directory(
+    files: Files, directory: str, config: LogConfig, opening: Opening
+) -> RecoveredLog:
     """Open the log and, if it was not closed cleanly, recover it. The directory must exist."""
     try:
         return _Opener(files, directory, config, opening).open()
@@ -137,7 +139,7 @@ class _Opener:
         self._trusted = 0
         """The number of segments that need no check."""
 
-    def open(self) -> Found:
+    def open(self) -> RecoveredLog:
         self._listed = finish_replacements(self._files, self._directory)
         self._gapless_from = gapless_from(self._listed)
         bases = self._bases()
@@ -172,7 +174,7 @@ class _Opener:
         snapshots.remove_strays([each.base_offset for each in segments], self._listed)
         self._mark(segments)
         unsure = [each.base_offset for each in segments if not each.are_indexes_durable]
-        return Found(
+        return RecoveredLog(
             segments,
             start,
             active.next_offset if self._opening.is_clean else unsure[0],

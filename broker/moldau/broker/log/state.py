@@ -22,9 +22,10 @@ from typing import NoReturn
 from moldau.broker.log.appended import Owner
 from moldau.broker.log.flush import Durability
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.recovery import Found
+from moldau.broker.log.recovery import RecoveredLog
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.segments import Segments
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.files import Files
 
@@ -58,7 +59,7 @@ class LogState:
     )
 
     def __init__(
-        self, files: Files, directory: str, config: LogConfig, found: Found, owner: Owner
+        self, files: Files, directory: str, config: LogConfig, found: RecoveredLog, owner: Owner
     ) -> None:
         self.files = files
         self.directory = directory
@@ -150,7 +151,7 @@ class LogState:
     def take_out_of_service(self, error: Exception) -> None:
         """Reject everything from now on, because the directory has failed or the log is closed."""
         if self.failure is None:
-            self.failure = error
+            self.failure = without_frames(error)
 
     def fail(self, error: OSError) -> NoReturn:
         """Take the log out of service after a disk error."""

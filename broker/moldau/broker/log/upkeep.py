@@ -107,7 +107,7 @@ class Upkeep:
             each.end()
         for each in self._rounds:
             await each.aclose()
-        self._tell_of_room()
+        self._report_room()
 
     # Rounds.
 
@@ -175,10 +175,10 @@ class Upkeep:
         directories = self._directories
         directories.free_bytes_min = self.options.free_bytes_min
         directories.measure_room(self._now_ms())
-        self._tell_of_room()
+        self._report_room()
         return False
 
-    def _tell_of_room(self) -> None:
+    def _report_room(self) -> None:
         """Log each shortage and its end, also one that began and ended since the last look."""
         for room in [each.state.room for each in self._directories.in_service()]:
             if room.shortages > self._shortages.get(room, 0):

@@ -13,6 +13,8 @@ from moldau.errors import ConfigError
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
+AUTHORITY: Final = "authority"
+"""The folder of the authority in a directory of `moldau init --secure`."""
 _DAYS_MAX: Final = 3650
 
 
@@ -46,7 +48,7 @@ class CertCommand:
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.link.certificates import ISSUED_DAYS, Issued, check_library, issue
+        from moldau.link.certificates import ISSUED_DAYS, IssuedCertificate, check_library, issue
         from moldau.runtime.places import absolute_path, write_private_text
         from moldau.runtime.real import RealRuntime
 
@@ -55,6 +57,8 @@ class CertCommand:
         folder = absolute_path(arguments.folder)
         if arguments.action == "authority":
             return _make_authority(runtime, folder, context)
+        if runtime.files.exists(f"{folder}/{AUTHORITY}/authority.key"):
+            folder = f"{folder}/{AUTHORITY}"
         try:
             key = runtime.files.read_text(f"{folder}/authority.key")
             certificate = runtime.files.read_text(f"{folder}/ca.pem")
@@ -69,7 +73,7 @@ class CertCommand:
         name = arguments.hosts[0] if is_node else arguments.name
         now_ms = runtime.clock.wall_ms()
         days = arguments.days or ISSUED_DAYS
-        issued = issue(Issued(key, certificate), name, hosts, now_ms, days)
+        issued = issue(IssuedCertificate(key, certificate), name, hosts, now_ms, days)
         path = absolute_path(arguments.out)
         try:
             write_private_text(path, issued.key + issued.certificate)

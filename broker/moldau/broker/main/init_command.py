@@ -5,7 +5,8 @@ formatted data directory with the admin's SCRAM credential in its first record. 
 at any moment, and no user must be made before the first one can log in.
 
 Invariants: the directory is new, and only this user may read it. No password is printed, or is in
-the arguments of a process.
+the arguments of a process. The key of the authority is in a folder of its own, because the node
+does not need it, and with it anyone can make certificates that the cluster trusts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from argparse import ArgumentParser, Namespace
 from base64 import b32encode
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.main.cert_command import AUTHORITY
 from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.numbers import whole
@@ -74,7 +76,7 @@ class InitCommand:
         if runtime.files.exists(folder) and runtime.files.list(folder):
             raise UsageError(f"{folder} is not empty: give a new directory")
         _make(runtime, folder, arguments)
-        context.out.write(_told(folder, arguments))
+        context.out.write(_described(folder, arguments))
         return Exit.DONE
 
 
@@ -88,8 +90,11 @@ def _make(runtime: Runtime, folder: str, arguments: Namespace) -> None:
     hosts = tuple(dict.fromkeys((host, "localhost", "127.0.0.1", "::1")))
     node = issue(authority, "node-1", hosts, now_ms)
     make_private_directory(folder)
-    write_private_text(f"{folder}/authority.key", authority.key)
-    write_private_text(f"{folder}/ca.pem", authority.certificate)
+    apart = f"{folder}/{AUTHORITY}"
+    make_private_directory(apart)
+    write_private_text(f"{apart}/authority.key", authority.key)
+    for each in (apart, folder):
+        write_private_text(f"{each}/ca.pem", authority.certificate)
     write_private_text(f"{folder}/node.pem", node.key + node.certificate)
     settings = server_text(folder, host, arguments.port, arguments.admin, password)
     settings += token_text(b32encode(runtime.random.randbytes(_KEY_BYTES)).decode().lower())
@@ -126,7 +131,7 @@ def _format(runtime: Runtime, path: str, user: str, password: str) -> None:
 
 
 def _jaas(user: str, password: str) -> str:
-    from moldau.link.jaas import LoginModule, write_jaas
+    from moldau.link.login.jaas import LoginModule, write_jaas
 
     return write_jaas(LoginModule("SCRAM", {"username": user, "password": password}))
 
@@ -204,7 +209,7 @@ ssl.ca.location={folder}/ca.pem
 """
 
 
-def _told(folder: str, arguments: Namespace) -> str:
+def _described(folder: str, arguments: Namespace) -> str:
     user, address = arguments.admin, f"{arguments.host}:{arguments.port}"
     return f"""\
 {folder} is a secured node: TLS, the user {user} (SCRAM), and access rules
@@ -214,7 +219,9 @@ def _told(folder: str, arguments: Namespace) -> str:
                --command-config {folder}/admin.properties --list
   kcat     kcat -F {folder}/kcat.conf -L
   Python   Producer(load_settings("{folder}/admin.properties"))
-Its files are private: they hold the password of {user} and the key of the authority.
+Its files are private: they hold the password of {user}.
+{folder}/{AUTHORITY} has the key of the authority, which the node does not need. Keep it elsewhere:
+moldau cert node and moldau cert client find it with --in.
 """
 
 

@@ -3,18 +3,22 @@
 Invariants: standard output has only what a user needs to connect, and the log goes to standard
 error. A start that fails ends with an exception that `moldau.cli` prints in one line. The first
 SIGTERM, SIGINT or SIGHUP stops the process in order, the second at once.
+
+Says which process has a port or a directory that a node needs, and which option gives another.
+
+Ports are tried before anything starts: a broker that finds out later has already begun its log.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final, TextIO
 
 from moldau.broker.main.given import settings_given
-from moldau.broker.main.occupied import check_directories, check_ports, naming_holder
 from moldau.cli.command import Context, Exit
+from moldau.errors import ConfigError, MoldauError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,9 +28,63 @@ if TYPE_CHECKING:
     from moldau.broker.exposition.server import MetricsServer
     from moldau.broker.server import Broker
     from moldau.config import Layer, Settings
-    from moldau.link.otlp import OtlpTarget
+    from moldau.link.telemetry.otlp import OtlpTarget
     from moldau.logging import Loggers
     from moldau.runtime import Runtime
+
+IN_USE: Final = "another process uses the directory"
+
+
+def check_directories(settings: Settings) -> None:
+    """Raise ConfigError if another process uses a directory of the node."""
+    from moldau.broker.log.names import LOCK
+    from moldau.broker.server.storage import places_of
+    from moldau.runtime.real_files import RealFiles
+
+    files = RealFiles()
+    for path in places_of(settings).all:
+        lock = f"{path}/{LOCK}"
+        if files.exists(lock):
+            try:
+                files.lock(lock).release()
+            except BlockingIOError:
+                raise ConfigError(IN_USE, directory=path) from None
+            except OSError:
+                continue  # the start says what is wrong with the directory
+
+
+def check_ports(settings: Settings, *, has_file: bool) -> None:
+    """Raise MoldauError if another process listens at a port of the node."""
+    from moldau.broker.settings import read_listeners
+    from moldau.link.addresses import Address
+    from moldau.runtime.holders import port_in_use
+
+    for each in read_listeners(settings).bound:
+        option = "another in listeners" if has_file else f"another, as --listen {each.port + 1}"
+        problem = port_in_use(each.host, each.port, option)
+        if problem is not None:
+            address = str(Address(each.host, each.port))
+            raise MoldauError(problem, listener=each.name, address=address)
+
+
+@contextmanager
+def naming_holder(*, has_file: bool) -> Iterator[None]:
+    """Name the process that uses a directory, in the error of the block."""
+    from moldau.broker.log.names import LOCK
+    from moldau.runtime.holders import lock_holder
+
+    try:
+        yield
+    except ConfigError as error:
+        directory = error.context.get("directory")
+        if error.reason != IN_USE or not isinstance(directory, str):
+            raise
+        holder = lock_holder(f"{directory}/{LOCK}")
+        by = "" if holder is None else f": {holder}"
+        option = "another log.dirs" if has_file else "another with --data (and --listen)"
+        raise ConfigError(
+            f"{IN_USE}{by}: stop it, or give {option}", directory=directory
+        ) from error
 
 
 def run_broker(arguments: Namespace, context: Context) -> int:
@@ -56,12 +114,14 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         settings = settings.overlaid(shard_settings(arguments, settings))
 
     async def main(runtime: Runtime) -> None:
+        from moldau.runtime.collecting import collecting
         from moldau.runtime.signals import until_signal
 
         loggers = _loggers(runtime, arguments, context.err)
         if arguments.kafka_environment:
             _warn_of_ignored(loggers, context.environment)
-        await until_signal(_serve(runtime, settings, loggers, arguments, context, otlp))
+        served = _serve(runtime, settings, loggers, arguments, context, otlp)
+        await until_signal(collecting(served))
 
     has_file = arguments.config is not None
     with naming_holder(has_file=has_file):
@@ -99,7 +159,7 @@ def _options_layer(arguments: Namespace) -> Layer:
 
 def _otlp_target(settings: Settings, environment: Mapping[str, str]) -> OtlpTarget | None:
     from moldau.broker.settings.telemetry import moldau_metrics_otlp_endpoint
-    from moldau.link.otlp import otlp_target
+    from moldau.link.telemetry.otlp import otlp_target
 
     given = settings[moldau_metrics_otlp_endpoint]
     return otlp_target(given, environment, moldau_metrics_otlp_endpoint.name)
@@ -172,20 +232,22 @@ async def _metrics_served(
         yield None
         return
     from moldau.broker.exposition.server import MetricsServer
-    from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
+    from moldau.broker.settings.listener import read_listeners
+    from moldau.link.http.protection import HttpProtection, load_protection, open_to_all
 
     path = settings[moldau_metrics_http_config]
     by = HttpProtection() if path is None else load_protection(path, runtime.clock)
     metrics = MetricsServer(runtime)
     try:
-        host, port = await metrics.start(address, by)
+        names = [each.host for each in read_listeners(settings).advertised_broker]
+        host, port = await metrics.start(address, by, names)
         if open_to_all(by, host):
             loggers.get("moldau.broker.main").warn(
                 "the metrics are open to everyone: they show the names of topics and groups",
                 address=f"{host}:{port}",
                 setting=moldau_metrics_http_config.name,
             )
-        _tell(out, f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
+        _report(out, f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
         yield metrics
     finally:
         await metrics.aclose()
@@ -230,7 +292,7 @@ async def _serve_controller(
                 each.watch(ObservedController(node))
         warn_of_exposed(settings, loggers.get("moldau.broker.settings"))
         at = ",".join(str(each) for each in node.endpoints.values())
-        _tell(
+        _report(
             out,
             f"moldau controller {platform_version()} is up\n"
             f"  node       {settings[node_id]}\n"
@@ -259,7 +321,7 @@ async def _serve_broker(
     from moldau.runtime.process import tune_collector
 
     services = HostedServices.prepare(
-        runtime, settings, loggers, lambda line: _tell(out, f"{line}\n")
+        runtime, settings, loggers, lambda line: _report(out, f"{line}\n")
     )
     broker = await Broker.start(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
@@ -298,7 +360,7 @@ def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
     bootstrap = ",".join(str(at) for at in broker.endpoints.values())
     protocols = {each.security_protocol for each in read_listeners(broker.node.settings).of_broker}
     login = "" if protocols == {"PLAINTEXT"} else " --command-config FILE"
-    _tell(
+    _report(
         out,
         f"moldau broker {platform_version()} is up\n"
         f"  bootstrap  {bootstrap}\n"
@@ -309,7 +371,7 @@ def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
     )
 
 
-def _tell(out: TextIO, text: str) -> None:
+def _report(out: TextIO, text: str) -> None:
     """Print at once. Ignore that the output is not read."""
     with suppress(BrokenPipeError):
         out.write(text)

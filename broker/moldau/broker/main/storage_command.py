@@ -1,7 +1,14 @@
 """`moldau storage`: format the directories of a node, show their state, make an id.
 
 The job of kafka-storage, with its options; what it formats, Apache Kafka opens too. `unset` is ours
-alone (`storage_unset`).
+alone.
+
+`moldau storage unset`: delete settings that were set at run time, while no broker runs.
+
+A broker that does not start because of them cannot serve `moldau config unset`. So the node's
+controller is opened without a broker, deletes the settings as it would for a client, and is closed.
+Kafka's way, `kafka-configs --bootstrap-controller`, needs a running controller; ours may be in the
+process that does not start.
 """
 
 from __future__ import annotations
@@ -11,7 +18,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import add_arguments, settings_given
-from moldau.broker.main.storage_unset import add_unset_arguments, unset
 from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 
@@ -20,6 +26,34 @@ if TYPE_CHECKING:
     from moldau.config import Settings
     from moldau.ids import RandomBytes
     from moldau.protocol.declare import MetadataRecord
+    from moldau.runtime import Runtime
+
+
+def add_unset_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of `moldau storage unset`, including the settings of the node."""
+    add_arguments(parser)
+    parser.add_argument("names", nargs="+", metavar="SETTING", help="what was set at run time")
+    parser.add_argument(
+        "--all-brokers", action="store_true", help="what was set for all; default: for this one"
+    )
+
+
+def unset(arguments: Namespace, context: Context) -> int:
+    """Delete the settings. Raise ConfigError while a broker uses the directory."""
+    from moldau.broker.main.offline_controller import take_back
+    from moldau.runtime.real import run
+    from moldau.runtime.real_files import RealFiles
+
+    settings = settings_given(arguments, context.environment, RealFiles())
+    names = list(dict.fromkeys(arguments.names))
+
+    async def main(runtime: Runtime) -> None:
+        await take_back(runtime, settings, names, is_of_all=arguments.all_brokers)
+
+    run(main, node="storage")
+    for name in names:
+        context.out.write(f"unset {name}\n")
+    return Exit.DONE
 
 
 class StorageCommand:
@@ -166,6 +200,7 @@ def _bootstrap(
     from moldau.broker.controller.bootstrap import bootstrap_records
     from moldau.broker.controller.levels import (
         KRAFT_VERSION,
+        METADATA_VERSION,
         METADATA_VERSION_NAMES,
         METADATA_VERSION_NEWEST,
         metadata_version_level,
@@ -188,6 +223,10 @@ def _bootstrap(
             _check_kraft_version(text, int(number), is_static=is_static)
         else:
             levels[name] = int(number)
+    if METADATA_VERSION in levels and arguments.release_version is not None:
+        raise UsageError(
+            f"--release-version has a {METADATA_VERSION}: leave --feature {METADATA_VERSION}= out"
+        )
     credentials = [credential_of(text, random.randbytes) for text in arguments.add_scram]
     return bootstrap_records(level, levels, credentials)
 

@@ -2,6 +2,12 @@
 
 Invariant: the first hold pauses the transport, and the end of the last one resumes it, unless the
 connection is ending. An ending connection is never resumed.
+
+    IN_LINE     the connection is not admitted yet
+    BUSY        responses to earlier requests must leave first, or frames are aside
+    MEMORY      others must complete their requests first
+    THROTTLED   the client is over a quota
+    ORDER       a request waits before it takes effect, see `Request.hold_order`
 """
 
 from __future__ import annotations
@@ -18,13 +24,13 @@ IN_LINE = 1
 BUSY = 2
 MEMORY = 4
 THROTTLED = 8
-LOGIN = 16
+ORDER = 16
 _NAMES = {
     IN_LINE: "in_line",
     BUSY: "busy",
     MEMORY: "memory",
     THROTTLED: "throttled",
-    LOGIN: "login",
+    ORDER: "order",
 }
 
 

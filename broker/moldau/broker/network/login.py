@@ -17,13 +17,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moldau.broker.decision.context import Principal
-from moldau.broker.network.holds import LOGIN
 from moldau.broker.network.reason import Reason
 from moldau.broker.security.login import Login, LoginState, LoginTerms, Step
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.connection import Arrival, ServerConnection
 from moldau.protocol.headers import API_VERSIONS
+from moldau.protocol.messages.api_versions import ApiVersionsResponse
 from moldau.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -94,6 +94,14 @@ class LoginService:
                 "closes connection: its login has expired", **connection.facts()
             )
             connection.close(Reason.LOGIN_EXPIRED)
+        elif not session.is_authenticated and session.login.state is LoginState.EXCHANGING:
+            # As in Kafka: after the handshake only messages of the mechanism may follow.
+            code = ErrorCode.ILLEGAL_SASL_STATE
+            self._refuse(
+                request,
+                ApiVersionsResponse(error_code=code, api_keys=[]),
+                "another request than a message of its mechanism follows the handshake",
+            )
         else:
             self._behind.serve(request)
 
@@ -152,17 +160,14 @@ class LoginService:
         if away is None:
             self._take(request, session, lambda: login.on_message(data))
             return
-        connection = request.connection
-        connection.holds.hold(LOGIN, connection.acceptor.reactor.metrics)
+        request.hold_order()
         away(login.step(data), lambda result: self._on_result(request, session, result))
 
     def _on_result(self, request: Request, session: _Session, result: Step) -> None:
-        """Take the result of a step that was done elsewhere, and read the connection again."""
-        connection = request.connection
-        connection.holds.let_go(LOGIN)
-        if not connection.is_ending:
+        """Take the result of a step that was done elsewhere, and serve further requests."""
+        if not request.connection.is_ending:
             self._take(request, session, lambda: session.login.on_answer(result))
-            connection.wake()
+        request.release_order()
 
     def _take(self, request: Request, session: _Session, answer_of: Step) -> None:
         """Answer a message of the mechanism."""

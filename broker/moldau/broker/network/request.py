@@ -12,6 +12,14 @@ sent in the order of the requests, whatever the order of the `answer` calls.
 The bytes of a request lie in a buffer that the next read overwrites. If `serve` returns without an
 answer, the request can no longer be decoded and views of it must not be used, unless `keep` was
 called.
+
+The requests of one connection take effect in the order in which they came, as in Kafka, which reads
+no further request before the answer. Clients rely on it: a producer sends batches with consecutive
+sequences, and an end of a transaction that the next one follows. Here the next request is served
+while earlier ones wait for their answers only, such as a fetch for bytes or an appended batch for
+replicas. A request that must wait *before* its effect calls `hold_order` within `serve`, and
+`release_order` when it has taken effect. Further frames are put aside meanwhile; earlier answers
+leave. Which requests wait so is written in `moldau.broker.api.ordering`.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from moldau.broker.decision.context import RequestContext, shown_host
+from moldau.broker.network.holds import ORDER
 from moldau.protocol.connection import Arrival
 from moldau.protocol.limits import DECODE_BUDGET
 
@@ -86,13 +95,35 @@ class Request(Arrival):
         if not self._kept_bytes:
             self._kept_bytes = self.connection.share.keep(self)
 
+    def hold_order(self) -> None:
+        """Serve no further request of the connection before this one takes effect: until
+        `release_order`, its answer, or the end of the connection. Call it within `serve`. It does
+        nothing if the request is answered, or holds the order already."""
+        connection = self.connection
+        if self.frame is None and connection.order_holder is not self and not connection.is_ending:
+            assert connection.order_holder is None, "two requests are served at a time"
+            connection.order_holder = self
+            connection.holds.hold(ORDER, connection.acceptor.reactor.metrics)
+
+    def release_order(self) -> None:
+        """Note that the request has taken effect. It does nothing if it does not hold the order."""
+        connection = self.connection
+        if connection.order_holder is self:
+            connection.order_holder = None
+            connection.holds.let_go(ORDER)
+            connection.wake()
+
     def answer(self, response: Response) -> None:
         """Send the response, after the responses to earlier requests."""
         connection = self.connection
-        if not connection.is_lost:
-            if connection.throttle is not None:
-                self._throttle(response)
-            connection.send(connection.protocol.answer(self, response))
+        try:
+            if not connection.is_lost:
+                if connection.throttle is not None:
+                    self._throttle(response)
+                connection.send(connection.protocol.answer(self, response))
+        finally:
+            if connection.order_holder is self:
+                self.release_order()
         self.body = None
         if self._kept_bytes:
             self._give_back()
@@ -104,6 +135,8 @@ class Request(Arrival):
             if connection.throttle is not None:
                 self._throttle(None)
             connection.send(connection.protocol.answer_nothing(self))
+        if connection.order_holder is self:
+            self.release_order()
         self.body = None
         if self._kept_bytes:
             self._give_back()

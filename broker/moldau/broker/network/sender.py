@@ -31,7 +31,7 @@ WRITE_BUFFER_BYTES = 64 << 10
 JOINED_BYTES_MAX = 4 << 10
 
 
-def _nobody() -> None:
+def _nothing() -> None:
     """Do nothing: it replaces the callback of a connection that has ended."""
 
 
@@ -78,7 +78,7 @@ class Sender:
         self.transport = None
         # The callback refers to the connection. Break this cycle, so that both are freed without
         # the collector.
-        self._on_room = _nobody
+        self._on_room = _nothing
         if self._direct is not None:
             self._reactor.wait_no_more(self._direct.fileno())
             self._direct.close()

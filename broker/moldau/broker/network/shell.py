@@ -4,9 +4,11 @@ A read yields frames. Each frame goes to the service at once, and responses give
 one write. Reading stops while there is a hold. Frames that were read by then are put aside, and
 served first when reading continues. Writing goes as far as the transport takes it.
 
-Invariants: requests are served in the order of arrival. After `is_ending` nothing of the connection
-is served; responses that are unsent then are sent before it closes. After `connection_lost` nothing
-happens any more. The request memory that the connection holds is given back then.
+Invariants: requests are served in the order of arrival, one at a time: a request that waits before
+it takes effect holds the order, and frames behind it are put aside until then. After `is_ending`
+nothing of the connection is served; responses that are unsent then are sent before it closes. After
+`connection_lost` nothing happens any more. The request memory that the connection holds is given
+back then.
 
 Why the service is called inside `buffer_updated`: a task, queue or thread for each request costs a
 third to three quarters of the throughput.
@@ -19,7 +21,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
-from moldau.broker.network.holds import BUSY, IN_LINE, LOGIN, MEMORY, THROTTLED, Holds
+from moldau.broker.network.holds import BUSY, IN_LINE, MEMORY, ORDER, THROTTLED, Holds
 from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.outbox import Part
 from moldau.broker.network.reason import Reason
@@ -71,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_active",
         "listener",
         "login",
+        "order_holder",
         "peer_port",
         "principal",
         "protocol",
@@ -97,6 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self.holds = Holds()
         self.share = RequestShare(acceptor.reactor)
+        self.order_holder: Request | None = None
+        """The request that must take effect before the next one is served."""
         self._unsent_before = 0
         self._in_flight_max = acceptor.in_flight_max()
         self._in_turn = False
@@ -146,6 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_ending = True
         self.holds.end()
         self._reason = self._reason or reason
+        self.share.forget_requests(self)
         self._sender.outbox.clear()
         if self._transport is not None:
             self._transport.abort()
@@ -239,6 +245,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything: the connection has ended."""
         self.is_lost = self.is_ending = True
+        self.order_holder = None
         self._sender.stop()
         self.holds.stop()
         self.share.end(self)
@@ -363,12 +370,18 @@ class Connection(asyncio.BufferedProtocol):
             and self.protocol.served is self.acceptor.service.served
         ):
             self._reactor.warn(
-                f"closes connection: {Reason.NO_LOGIN.value}", api=_told(arrival), **self.facts()
+                f"closes connection: {Reason.NO_LOGIN.value}",
+                api=_described(arrival),
+                **self.facts(),
             )
             self.close(Reason.NO_LOGIN)
             return
         reason = Reason.UNKNOWN_API if is_unknown else Reason.UNSUPPORTED_VERSION
-        facts = {"api": _told(arrival), "version": arrival.version, "client": arrival.client_id}
+        facts = {
+            "api": _described(arrival),
+            "version": arrival.version,
+            "client": arrival.client_id,
+        }
         self._reactor.warn(f"closes connection: {reason.value}", **facts, **self.facts())
         self.close(reason)
 
@@ -387,7 +400,7 @@ class Connection(asyncio.BufferedProtocol):
         read."""
         return (
             self._sender.is_blocked
-            or self.holds.bits & (IN_LINE | THROTTLED | LOGIN) != 0
+            or self.holds.bits & (IN_LINE | THROTTLED | ORDER) != 0
             or len(self.protocol.unanswered) >= self._in_flight_max
             or self._sender.outbox.size >= self._reactor.options.unsent_bytes_pause
             or self._is_draining
@@ -473,7 +486,7 @@ def is_tls_hello(size: object) -> bool:
     return isinstance(size, int) and size >> 16 == _TLS_HANDSHAKE
 
 
-def _told(arrival: Arrival) -> str:
+def _described(arrival: Arrival) -> str:
     """Return the name of the API, or its key if it is unknown."""
     known = API.get(arrival.key)
     return str(arrival.key) if known is None else known.name

@@ -50,6 +50,7 @@ LANE: Final = "metadata"
 RESIGN_SECONDS: Final = 0.5
 """The time in which the other voters can react to a leader that resigns."""
 WAIT_MS_MAX: Final = 500
+_ENDPOINTS_SINCE: Final = 16
 """The longest wait of a fetch for news. Its answer shows each side that the other one is alive."""
 
 
@@ -101,6 +102,13 @@ _ADVICE: Final = {
         "it is of another cluster; see that the controllers in the settings are of the cluster "
         "that meta.properties names"
     ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "its user has no right to take part; name it in super.users of all controllers"
+    ),
+    ErrorCode.UNKNOWN_SERVER_ERROR: (
+        "its log says why. Until the quorum has a leader, access rules are not read, and only "
+        "super.users of the controllers may take part"
+    ),
     ErrorCode.INVALID_VOTER_KEY: (
         "another node listens at its address; see that ids and addresses of the voters agree"
     ),
@@ -119,7 +127,7 @@ class _Waiting:
     def __init__(
         self,
         ask: FetchAsk,
-        listener: str,
+        listener: str | None,
         bytes_max: int,
         high_watermark: int,
         on_response: OnResponse,
@@ -288,7 +296,9 @@ class RaftNode:
         for waiting in list(self._waiting):
             self._answer_waiting(waiting)
         core = self.core
-        self._log.info(
+        is_alone = self._voters.ids == (core.member.node_id,)
+        write = self._log.debug if is_alone else self._log.info
+        write(
             "the metadata quorum has another leader or epoch",
             epoch=core.epoch,
             leader=core.leader_id,
@@ -330,9 +340,9 @@ class RaftNode:
             answer = wire.answer_of(response)
             epoch_answer = answer if isinstance(answer, EpochAnswer) else answer.epoch_answer
             if epoch_answer.error in _ADVICE:
-                self._tell_refused(peer, KafkaError(epoch_answer.error))
+                self._report_refused(peer, KafkaError(epoch_answer.error))
         except KafkaError as error:
-            self._tell_refused(peer, error)
+            self._report_refused(peer, error)
             self._log.debug("a voter does not answer", voter=peer, why=str(error))
             if self.failure is None:
                 self.core.on_peer_failed(peer, asked, self._now_ms())
@@ -342,7 +352,7 @@ class RaftNode:
             self.core.on_peer_answer(peer, asked, answer, self._now_ms())
             self._carry_out()
 
-    def _tell_refused(self, peer: int, error: KafkaError) -> None:
+    def _report_refused(self, peer: int, error: KafkaError) -> None:
         """Log an error that does not pass by itself, with advice."""
         advice = _ADVICE.get(error.code)
         if advice is not None:
@@ -372,7 +382,7 @@ class RaftNode:
                 if self.quorum.log.failure is not None:
                     self._fail(error)
                     return
-                self._tell_refused(source, error)
+                self._report_refused(source, error)
                 self._log.debug("a fetch of metadata failed", leader=source, why=str(error))
                 await self._pause()
             except (OSError, BadData) as error:
@@ -527,10 +537,11 @@ class RaftNode:
             return
         verdict = self._judge(ask)
         bytes_max = min(row.partition_max_bytes, request.max_bytes)
+        known_by = listener if version >= _ENDPOINTS_SINCE else None
         if self._is_news(ask, verdict) or request.max_wait_ms <= 0:
-            on_response(self._response(ask, verdict, bytes_max, listener))
+            on_response(self._response(ask, verdict, bytes_max, known_by))
             return
-        waiting = _Waiting(ask, listener, bytes_max, verdict.high_watermark, on_response)
+        waiting = _Waiting(ask, known_by, bytes_max, verdict.high_watermark, on_response)
         delay_s = min(request.max_wait_ms, WAIT_MS_MAX) / 1000
         waiting.timer = self._loop.call_later(delay_s, self._answer_waiting, waiting)
         self._waiting[waiting] = None
@@ -555,7 +566,7 @@ class RaftNode:
         )
 
     def _response(
-        self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int, listener: str
+        self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int, listener: str | None
     ) -> Response:
         records: object = b""
         log = self.quorum.log
@@ -568,7 +579,9 @@ class RaftNode:
                 verdict = FetchVerdict(epoch_answer)
             else:
                 records = piece if piece.size_bytes else b""
-        leader_at = self._ground.address_of(self.core.leader_id, listener)
+        leader_at = None
+        if listener is not None:
+            leader_at = self._ground.address_of(self.core.leader_id, listener)
         return wire.fetch_response(verdict, log.log_start_offset, records, leader_at)
 
     def _wake(self) -> None:

@@ -480,7 +480,7 @@ class RaftReplica:
         self._elected_by = tuple(sorted(self._granted))
         self._note_caught_up()
         self._untold = set(self._others())
-        self._tell_epoch()
+        self._notify_epoch()
         self.deadline_ms = now_ms + self._timing.fetch_ms // 2 if self._untold else NEVER
 
     def _others(self) -> list[int]:
@@ -493,7 +493,7 @@ class RaftReplica:
 
     def _note_log(self, voter_id: int, heard: Heard) -> None:
         if self._empty_disk is not None and voter_id in self._others():
-            self._tell(self._empty_disk.on_log(voter_id, heard))
+            self._notify(self._empty_disk.on_log(voter_id, heard))
 
     def _note_vote(self, end: LogEnd) -> None:
         if self._empty_disk is not None:
@@ -507,7 +507,7 @@ class RaftReplica:
         others = [each for each in self._others() if each != candidate_id]
         objection = self._empty_disk.objection(candidate_id, end, others)
         if objection is not None and not end.is_empty:
-            self._tell(objection)
+            self._notify(objection)
         return objection is None and (
             end.is_empty or not self._empty_disk.is_reached(epoch, others)
         )
@@ -520,11 +520,11 @@ class RaftReplica:
 
     def _note_caught_up(self) -> None:
         if self._empty_disk is not None:
-            self._tell(self._empty_disk.caught_up())
+            self._notify(self._empty_disk.caught_up())
             self._empty_disk = None
             self._has_caught_up = True
 
-    def _tell(self, notice: Notice | None) -> None:
+    def _notify(self, notice: Notice | None) -> None:
         if notice is not None:
             self._notices.append(notice)
 
@@ -537,10 +537,10 @@ class RaftReplica:
             self._become(Role.RESIGNED)
             self._wait_to_stand(now_ms)
             return
-        self._tell_epoch()
+        self._notify_epoch()
         self.deadline_ms = now_ms + self._timing.fetch_ms // 2
 
-    def _tell_epoch(self) -> None:
+    def _notify_epoch(self) -> None:
         told = BeginEpoch(self.epoch, self.member.node_id)
         self._requests += [(each, told) for each in sorted(self._untold)]
 
@@ -672,7 +672,7 @@ class RaftReplica:
         self._has_fetched = True
         self._wait_for_leader(now_ms)
         if self._empty_disk is not None:
-            self._tell(self._empty_disk.on_leader(source))
+            self._notify(self._empty_disk.on_leader(source))
         high_watermark = verdict.high_watermark
         if verdict.diverging is not None:
             end = self._truncation(verdict.diverging)
@@ -726,7 +726,7 @@ class RaftReplica:
         """Note once that an epoch that this replica led has another leader: impossible."""
         if self._superseded_epoch != told.epoch:
             self._superseded_epoch = told.epoch
-            self._tell(AnotherLeader(told.epoch, told.leader_id))
+            self._notify(AnotherLeader(told.epoch, told.leader_id))
 
     def _may_follow(self, leader_id: int) -> bool:
         """Whether to follow the leader: none is known, or an observer has lost this one."""

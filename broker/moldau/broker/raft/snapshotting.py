@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.log.rounds import ended, rest
-from moldau.errors import MoldauError
+from moldau.errors import MoldauError, without_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -93,7 +93,7 @@ class SnapshotKeeper:
         try:
             await work()
         except (OSError, MoldauError) as error:
-            failure = error
+            failure = without_frames(error)
         finally:
             self._running = None
         if not self._is_closed:

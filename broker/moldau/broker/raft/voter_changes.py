@@ -48,7 +48,7 @@ def changed(at: VoterChangeContext, request: VoterChange) -> Voters:
         )
     if not at.voters.is_dynamic:
         if isinstance(request, UpdateRaftVoterRequest):
-            voter = _told_by(at, request)
+            voter = _named_by(at, request)
             at.leader.announced[voter.voter_id] = voter
             return at.voters
         raise KafkaError(
@@ -113,14 +113,14 @@ def _removed(at: VoterChangeContext, request: RemoveRaftVoterRequest) -> Voters:
 
 
 def _updated(at: VoterChangeContext, request: UpdateRaftVoterRequest) -> Voters:
-    voter = _told_by(at, request)
+    voter = _named_by(at, request)
     known = at.voters.find(voter.voter_id)
     if known is None or known.directory_id != voter.directory_id:
         raise KafkaError(ErrorCode.VOTER_NOT_FOUND)
     return at.voters.having(voter)
 
 
-def _told_by(at: VoterChangeContext, request: UpdateRaftVoterRequest) -> Voter:
+def _named_by(at: VoterChangeContext, request: UpdateRaftVoterRequest) -> Voter:
     """Return what a voter tells about itself to the leader of its epoch."""
     if request.current_leader_epoch != at.leader.epoch:
         code = ErrorCode.FENCED_LEADER_EPOCH

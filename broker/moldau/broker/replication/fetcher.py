@@ -219,7 +219,7 @@ class LeaderFetcher:
             core.on_settings(terms.partition_bytes_max, terms.backoff_ms)
             core.on_quota(ground.quota().is_exceeded(now_ms))
             ready = core.ready(now_ms)
-            self._tell_refusals(ready.refusals)
+            self._report_refusals(ready.refusals)
             for step in ready.steps:
                 self._carry_out(step)
             for asked in ready.questions:
@@ -281,7 +281,7 @@ class LeaderFetcher:
             forgotten_topics_data=_forgotten(tell.forgotten),
         )
 
-    def _tell_refusals(self, refusals: Iterable[Refusal[Followed]]) -> None:
+    def _report_refusals(self, refusals: Iterable[Refusal[Followed]]) -> None:
         for replica, code in refusals:
             self._ground.log.debug(
                 "a leader refuses a fetch",

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from moldau.errors import without_frames
+
 if TYPE_CHECKING:
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.purgatory import Purgatory
@@ -48,7 +50,7 @@ class LaterSlice:
 
     def _come(self, result: LogSlice | KafkaError) -> None:
         assert self._result is None, "a slice comes once"
-        self._result = result
+        self._result = without_frames(result)
         self._purgatory.moved(self)
 
     def take(self) -> LogSlice:
@@ -56,5 +58,5 @@ class LaterSlice:
         result = self._result
         assert result is not None, "it has not come"
         if isinstance(result, Exception):
-            raise result
+            raise without_frames(result)
         return result

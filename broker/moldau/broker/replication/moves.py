@@ -36,7 +36,7 @@ from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import MoveOptions
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.rounds import ended, new_future, rest, slots
-from moldau.errors import MoldauError
+from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class Moves:
             try:
                 await self._go(move, begun)
             except (MoldauError, OSError) as failure:
-                error = failure
+                error = without_frames(failure)
             await self._end(move, error)
         finally:
             move.partition.carry_on()

@@ -8,16 +8,19 @@ Invariants:
   flush, an append is acknowledged and readable only after it. In Kafka the flush is a part of the
   append; here many appends share a flush (`GroupCommit`), and none blocks.
 * Once it does not lead any more, every call that needs the leader raises the reason.
+* An answer that names the end of the partition asks `ends` first: the high watermark of a new
+  leader may be older than what an earlier one acknowledged.
 * It is the only way to its log for handlers and coordinators. A read may answer a `LaterSlice`, so
   records may lie where they cannot be read at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.broker.log.admission import Admitted
 from moldau.broker.log.appending import AppendedFields
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
@@ -37,6 +40,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.records import Buffer
 
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 _RESERVED_PREFIX: Final = "__"
 NOBODY: Final = -1
@@ -74,6 +78,7 @@ class Partition:
         "_leader",
         "_purgatory",
         "_refusal",
+        "epoch_start_offset",
         "index",
         "is_fetch_throttled",
         "is_in_sync",
@@ -118,6 +123,8 @@ class Partition:
         self._acks_min = 1
         self.watchers = Watchers()
         """The sessions of followers that read the partition."""
+        self.epoch_start_offset = log.log_end_offset
+        """The end of the log when this replica began to lead or follow in the present epoch."""
         self.leader_id = NOBODY
         self.is_in_sync = False
         """While it follows: whether it is in the ISR in the metadata."""
@@ -173,7 +180,8 @@ class Partition:
             raise self._refused()
 
     def append_usual(self, records: Buffer, acks: int, now_ms: int) -> AppendedFields | None:
-        """Append like `append`, or return None and do nothing if the batch needs a full check."""
+        """Append like `append`, or return None and do nothing if the batch needs a full check.
+        OversizedRecords: it needs one in a thread."""
         leader = self._leader
         if leader is None:
             raise self._refused()
@@ -184,9 +192,13 @@ class Partition:
             self._on_appended(leader)
         return fields
 
-    def append(self, records: Buffer, acks: int, now_ms: int) -> Appended:
+    def append(
+        self, records: Buffer, acks: int, now_ms: int, admitted: Admitted | None = None
+    ) -> Appended:
         """Append a client's batch. Raise KafkaError if it is rejected, without effect. The disk's
-        room is checked here, and not in `append_usual`.
+        room is checked here, and not in `append_usual`. `admitted` is what the batch's check in a
+        thread has returned. Without it, raise OversizedRecords, without effect, if the batch
+        decompresses to so much that it needs one.
 
         The batch is stamped in place if its buffer is writable. `is_acknowledged` says when to
         answer: at once, unless a flush is due or other replicas must have the batch.
@@ -199,7 +211,10 @@ class Partition:
         room = self.log.state.owner.room
         if room.is_short:
             room.check()
-        fields = self.log.append_batch(records, self.leader_epoch, now_ms)
+        if admitted is None:
+            fields = self.log.append_small(records, self.leader_epoch, now_ms)
+        else:
+            fields = self.log.append_admitted(admitted, self.leader_epoch, now_ms)
         self._on_appended(leader)
         return Appended(*fields)
 
@@ -413,6 +428,7 @@ class Partition:
         self.leader_epoch, self.leader_id = leadership.leader_epoch, node_id
         self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
         leader.on_isr(leadership.isr, replica_count, leadership.partition_epoch)
+        self.epoch_start_offset = log.log_end_offset
         leader.begin(log.log_end_offset, now_ms)
         leader.require(self._acks_min)
         if self._is_held:
@@ -421,6 +437,8 @@ class Partition:
 
     def follow(self, leadership: Leadership, node_id: int) -> None:
         """Follow another broker from now on, in this epoch."""
+        if self.leader_epoch != leadership.leader_epoch:
+            self.epoch_start_offset = self.log.log_end_offset
         self.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leadership.leader_epoch)
         self.leader_id = leadership.leader
         self.is_in_sync = node_id in leadership.isr
@@ -496,3 +514,9 @@ class Partition:
 
 def _facts(partition: Partition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.index}
+
+
+def judge(partition: Partition, records: Buffer, now_ms: int) -> Callable[[], Admitted]:
+    """Return the check of a large batch of a client, which may run in a thread. What it returns is
+    for `Partition.append`."""
+    return partition.log.judge(records, now_ms)

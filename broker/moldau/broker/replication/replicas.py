@@ -106,7 +106,7 @@ class Replicas:
             for note in directory.notes:
                 self._log.warn(note, directory=directory.path)
             if directory.failure is not None:
-                self._tell_failure(directory)
+                self._report_failure(directory)
 
     # Called by handlers.
 
@@ -381,10 +381,10 @@ class Replicas:
             if partition is not None:
                 partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._tell_failure(directory)
+        self._report_failure(directory)
         self.on_directory_failure(directory)
 
-    def _tell_failure(self, directory: LogDirectory) -> None:
+    def _report_failure(self, directory: LogDirectory) -> None:
         failure = directory.failure
         assert failure is not None
         self._log.error(

@@ -17,7 +17,7 @@ from moldau.broker.security.kerberos_names import KerberosNames
 from moldau.broker.security.mapping import NoRuleApplies
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.errors import ConfigError
-from moldau.link.gss import NO_LAYER, library, principal_name, reason_of
+from moldau.link.login.gss import NO_LAYER, library, principal_name, reason_of
 
 _PRINCIPAL_SHOWN_MAX: Final = 100
 

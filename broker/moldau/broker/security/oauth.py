@@ -1,5 +1,5 @@
 """The server's side of OAUTHBEARER (RFC 7628): signed tokens, checked by
-`moldau.link.signed_tokens`."""
+`moldau.link.login.signed_tokens`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from typing import Final
 
 from moldau.broker.security.mechanism import LoginFailed
-from moldau.link.signed_tokens import TokenCheck, TokenRefused
+from moldau.errors import without_frames
+from moldau.link.login.signed_tokens import TokenCheck, TokenRefused
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 _FIRST: Final = re.compile(
@@ -31,7 +32,7 @@ class OAuthServer:
     def step(self, data: bytes) -> bytes:
         """Check the token. A refusal is told first, and fails with the client's next message."""
         if self._failure is not None:
-            raise self._failure
+            raise without_frames(self._failure)
         found = _FIRST.fullmatch(data)
         if found is None:
             raise LoginFailed("the message is malformed")

@@ -24,6 +24,7 @@ from errno import EADDRNOTAVAIL
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moldau.broker.api.assembly import assemble
 from moldau.broker.api.describe_configs import ConfigView
 from moldau.broker.api.node import Node
 from moldau.broker.api.service import BrokerService
@@ -396,12 +397,11 @@ class Broker:
             features={name: Versions(*levels) for name, levels in SUPPORTED.items()},
             log=self._loggers.get(f"{LOGGER}.api").bind(node=node_id),
             metrics=self._registry,
-            make_coordinators=coordinators_of,
             kraft_version=lambda: kraft_version(controller.quorum),
             authorizer=controller.authorizer,
             loggers=self._loggers,
         )
-        return node
+        return assemble(node, coordinators_of)
 
     async def _listen(self, node: Node, host_name: str) -> None:
         """Bind the listeners, without admitting clients before they can be served."""
@@ -631,7 +631,9 @@ class Broker:
         epoch = NO_EPOCH if membership is None else membership.lifecycle.broker_epoch
         if directories is not None:
             if self._is_loaded and is_quiet:
-                await self._runtime.run_blocking(directories.close, epoch)
+                run = self._runtime.run_blocking
+                await asyncio.gather(*map(run, directories.closings()))
+                await run(directories.close, epoch)
             else:
                 directories.release()
         if metadata is not None:

@@ -359,11 +359,11 @@ class LocalController:
         leader_id = self.raft.core.leader_id
         if self._outside is not None and leader_id != NOBODY:
             self._outside.remote.heard_of_leader(leader_id)
-        self._tell_where_this_is()
+        self._report_address()
         self._snapshot_when_due()
         self._clean_when_due()
 
-    def _tell_where_this_is(self) -> None:
+    def _report_address(self) -> None:
         """Announce new endpoints of this voter to the leader (KIP-853). A voter of the settings
         announces itself to each new leader, which needs that to raise kraft.version."""
         core, voters = self.raft.core, self.quorum.voters

@@ -25,13 +25,14 @@ from moldau.broker.api.describe_configs import answer as describe_configs
 from moldau.broker.api.forwarding import timeout_of
 from moldau.broker.api.gate import guarded_request
 from moldau.broker.api.handlers import APIS
-from moldau.broker.decision.authorizer import REFUSALS, check_cluster
+from moldau.broker.api.rights.table import ALTER_CLUSTER, CLUSTER_ACTION, RIGHTS
+from moldau.broker.decision.authorizer import REFUSALS, Right, check_cluster
 from moldau.broker.raft import wire
 from moldau.broker.server.channel import decide, kraft_version
 from moldau.broker.server.envelope import context_of
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.acl_operations import AclResource
+from moldau.logging.gathering import Gathering
 from moldau.protocol.api_versions import Welcome
 from moldau.protocol.connection import ServerConnection
 from moldau.protocol.declare import Request as Message
@@ -63,6 +64,11 @@ _RAFT: Final = (52, 53, 54)
 _ENVELOPE: Final = 58
 _FETCH_SNAPSHOT: Final = 59
 _DESCRIBE_CLUSTER: Final = 60
+_RIGHTS: Final = {
+    _FETCH: (CLUSTER_ACTION,),
+    _DESCRIBE_CLUSTER: (ALTER_CLUSTER,),
+}
+"""The rights of requests that take another one from a controller than from a broker."""
 _REFUSED_RIGHTS: Final = frozenset((*REFUSALS.values(), ErrorCode.SECURITY_DISABLED))
 """Errors of the original client. Those of the broker that forwarded are the envelope's own."""
 
@@ -99,6 +105,7 @@ class ControllerService:
         self._image = image
         self._config_view = config_view
         self._log = log
+        self._refusals = Gathering(log, lines=1)
 
     def opened(self, connection: Peer) -> None:
         """Do nothing: the other node is unknown before its first fetch."""
@@ -148,15 +155,27 @@ class ControllerService:
             return True
         key, version = request.arrival.key, request.arrival.version
         row = APIS[key]
-        right = row.right_on(AclResource.CLUSTER) if key == _FETCH else row.cluster_right
-        if right is None or row.is_forwarded:
+        rights = _RIGHTS.get(key, RIGHTS[key].cluster_rights)
+        if not rights or row.is_forwarded:
             return True
         try:
-            check_cluster(authorizer, request.context, right)
+            check_cluster(authorizer, request.context, *rights)
         except KafkaError as error:
+            self._report_refused(request, rights[0])
             self._refuse(request, row.refusal(request.decode(), version, error))
             return False
         return True
+
+    def _report_refused(self, request: ApiRequest, right: Right) -> None:
+        """Log once a minute which node lacks a right: without it a cluster may wait for ever."""
+        context = request.context
+        self._refusals.warn(
+            f"refuses a node: {context.principal} has no right {right.operation.name} on the "
+            "cluster. If it is a node of this cluster, name it in super.users of all controllers",
+            self._controller.now_ms() / 1000,
+            api=API[request.arrival.key].name,
+            address=context.client_host,
+        )
 
     def _guarded(self, request: ApiRequest) -> ApiRequest:
         """Return the request without the parts that its client has no right to."""

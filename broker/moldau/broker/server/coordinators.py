@@ -1,25 +1,112 @@
 """The table of coordinators. A new kind of coordinator is one row here.
 
 FindCoordinator, the loading and unloading of shards, metrics and shutdown follow from the row.
+
+Carrying out what share groups want of the share coordinator: states for new partitions.
+
+A report goes to the shard that wanted the states. If that is closed by then, the next coordinator
+of the group asks again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.broker.api.coordination import ShareStatesNode, TransactionsNode
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
+from moldau.broker.coordinator.group.share.initialization import (
+    LEADER_CHOOSES,
+    InitializeStates,
+    on_initialized,
+    on_refused,
+)
 from moldau.broker.coordinator.share.coordinator import shares_kind
 from moldau.broker.coordinator.transaction.coordinator import transactions_kind
 from moldau.broker.server.late_transactions import LateTransactions
 from moldau.broker.server.markers import MarkerWriter
-from moldau.broker.server.share_states import StateInitializer
+from moldau.broker.share.persister import ShareKey
+from moldau.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.coordinator.outcome import Effect
+    from moldau.broker.coordinator.running_shard import RunningShard
+    from moldau.ids import Uuid
+
+_NAME: Final = "share states"
+
+
+class StateInitializer:
+    """Carries out the effects of the group coordinator of this node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def carry_out(self, effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
+        """Set up the states of share partitions of groups of this shard."""
+        for effect in effects:
+            assert isinstance(effect, InitializeStates)
+            _Initialization(self._node, effect, shell).begin()
+
+
+class _Initialization:
+    """The states of one effect, until all are set up or refused."""
+
+    def __init__(self, node: Node, effect: InitializeStates, shell: RunningShard[Any]) -> None:
+        self._node = node
+        self._effect = effect
+        self._shell = shell
+        self._left = sum(map(len, effect.partitions.values()))
+        self._done: dict[Uuid, set[int]] = {}
+        self._refused: dict[Uuid, set[int]] = {}
+
+    def begin(self) -> None:
+        effect = self._effect
+        starts = effect.start_offsets or {}
+        for topic_id, partitions in effect.partitions.items():
+            for partition in sorted(partitions):
+                place = topic_id, partition
+                self._node.share_persister.initialize(
+                    ShareKey(effect.group_id, topic_id, partition),
+                    effect.state_epoch,
+                    starts.get(place, LEADER_CHOOSES),
+                    partial(self._on_result, place),
+                )
+
+    def _on_result(self, place: tuple[Uuid, int], result: Any) -> None:
+        topic_id, partition = place
+        is_fine = result.error_code == ErrorCode.NONE
+        (self._done if is_fine else self._refused).setdefault(topic_id, set()).add(partition)
+        if not is_fine:
+            self._node.log.warn(
+                "the state of a share partition is not set up",
+                group=self._effect.group_id,
+                partition=partition,
+                error=ErrorCode(result.error_code).name,
+            )
+        self._left -= 1
+        if self._left == 0:
+            self._report()
+
+    def _report(self) -> None:
+        group_id, run = self._effect.group_id, self._shell.run
+        done, refused = _frozen(self._done), _frozen(self._refused)
+        if done:
+            run(lambda groups, now_ms: on_initialized(groups, group_id, done), _ignored, name=_NAME)
+        if refused:
+            run(lambda groups, now_ms: on_refused(groups, group_id, refused), _ignored, name=_NAME)
+
+
+def _frozen(found: dict[Uuid, set[int]]) -> dict[Uuid, frozenset[int]]:
+    return {topic_id: frozenset(partitions) for topic_id, partitions in found.items()}
+
+
+def _ignored(answer: object) -> None:
+    """Ignore a refused report: the group asks for the states again."""
 
 
 class Watching(Protocol):

@@ -1,4 +1,4 @@
-"""Runs the services of one broker's process, as `moldau.link.hosted_services` describes them.
+"""Runs the services of one broker's process, as `moldau.link.http.hosted` describes them.
 
 Invariants: a service with settings that can never be in force prevents the start of the broker. No
 other failure of a service is one of the broker: it is logged, and the service is tried again after
@@ -15,18 +15,19 @@ from moldau.broker.server.security import own_client
 from moldau.broker.settings import read_listeners, wanted_services
 from moldau.broker.settings.offset import offsets_topic_replication_factor
 from moldau.errors import MoldauError
-from moldau.link.hosted_services import GROUP, HostBroker, RunningService
+from moldau.link.http.hosted import GROUP, HostBroker, RunningService
 from moldau.plugins import installed_plugins
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.restarts import RestartPolicy, Restarts
 
 if TYPE_CHECKING:
     from moldau.broker.server.broker import Broker
     from moldau.config import Settings
-    from moldau.link.hosted_services import PrepareService, Serve
+    from moldau.link.http.hosted import PrepareService, Serve
     from moldau.logging import Logger, Loggers
     from moldau.runtime import Runtime
 
-FIRST_PAUSE_S: Final = 1.0
-PAUSE_MAX_S: Final = 30.0
+RESTARTS: Final = RestartPolicy(Backoff(1_000, 30_000), steady_ms=0)
 LOGGER: Final = "moldau.broker.services"
 _FAILED: Final = "a service failed, starts again; the broker goes on"
 
@@ -80,24 +81,34 @@ class HostedServices:
         return {name: self._running.get(name) for name in self._prepared}
 
     async def _keep(self, name: str, serve: Serve, host: Callable[[], HostBroker]) -> None:
-        pause_s = FIRST_PAUSE_S
+        restarts = Restarts(RESTARTS)
         while True:
             try:
                 async with serve(host()) as service:
-                    pause_s = FIRST_PAUSE_S
+                    restarts.on_up(self._now_ms())
                     self._running[name] = service
                     self._log.info("a service is up", service=name, at=service.address)
                     self._tell(f"{name} at {service.address}")
                     await service.wait()
+                pause_s = self._pause_s(restarts)
                 self._log.warn("a service has ended, starts again", service=name, in_s=pause_s)
             except (MoldauError, OSError) as error:  # such as too few brokers yet
+                pause_s = self._pause_s(restarts)
                 self._log.warn(_FAILED, service=name, in_s=pause_s, why=str(error))
             except Exception as error:
+                pause_s = self._pause_s(restarts)
                 self._log.failure(_FAILED, error, service=name, in_s=pause_s)
             finally:
                 self._running.pop(name, None)
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.monotonic_ns() // 1_000_000
+
+    def _pause_s(self, restarts: Restarts) -> float:
+        pause_ms = restarts.on_failure(self._now_ms())
+        assert pause_ms is not None, "restarts have no end"
+        return pause_ms / 1000
 
     async def aclose(self) -> None:
         """Stop the services: the broker still serves them. May be called again."""

@@ -9,12 +9,12 @@ from moldau.broker.security.gssapi import Acceptor, GssServer, own_realm
 from moldau.broker.security.kerberos_names import KerberosNames, parse_kerberos_rules
 from moldau.broker.settings import sasl
 from moldau.errors import ConfigError
-from moldau.link.gss import library
+from moldau.link.login.gss import library
 from moldau.link.security import GSSAPI
 
 if TYPE_CHECKING:
     from moldau.config import Settings
-    from moldau.link.jaas import LoginModule
+    from moldau.link.login.jaas import LoginModule
 
 
 def kerberos_logins(own: Settings, module: LoginModule, setting: str) -> Callable[[], GssServer]:

@@ -133,7 +133,7 @@ class LateTransactions:
         longest_ms = self._node.settings[settings.transaction_max_timeout_ms] + LATE_TRANSACTION_MS
         late, ended = self._open.on_look(self._found(), self._now_ms(), longest_ms)
         for each in late[:_TOLD_MAX]:
-            self._tell_late(each)
+            self._report_late(each)
         for each in ended[:_TOLD_MAX]:
             self._node.log.info("a late transaction is not open here any more", **self._facts(each))
 
@@ -152,7 +152,7 @@ class LateTransactions:
                 found[place] = min(opened, key=lambda each: each.first_offset)
         return found
 
-    def _tell_late(self, late: Late) -> None:
+    def _report_late(self, late: Late) -> None:
         name, (topic, index) = self._name_of(late.opened.producer_id), late.place
         if name is None:
             what = (

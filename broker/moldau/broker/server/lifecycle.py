@@ -46,6 +46,10 @@ ADVICE: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: (
         "another node with its node.id is alive; stop that one, or give this one an id of its own"
     ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "its user has no right CLUSTER_ACTION on the cluster; name it in super.users of all "
+        "controllers and brokers"
+    ),
     ErrorCode.INVALID_REGISTRATION: (
         "its log directories are known to be those of another broker, as when a disk was copied; "
         "remove meta.properties from the copy and format it"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from moldau.link.one_thread import OneThread
-from moldau.link.sasl import Work
+from moldau.errors import without_frames
+from moldau.link.login.one_thread import OneThread
+from moldau.link.login.sasl import Work
 
 if TYPE_CHECKING:
     from moldau.broker.security.login import Away, Step
@@ -22,9 +23,9 @@ def in_a_thread(runtime: Runtime, name: str) -> Away:
 
     async def work(step: Step, then: Callable[[Step], object]) -> None:
         try:
-            answer = await thread.result(runtime, Work(step))
+            answer = await thread.result(runtime, Work(step).result)
         except Exception as error:  # the login waits for an answer, whatever went wrong
-            then(partial(_fail, error))
+            then(partial(_fail, without_frames(error)))
         else:
             then(lambda: answer)
 

@@ -29,6 +29,7 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
     from moldau.protocol.declare import Response
 
 LANE: Final = "markers"
-PAUSE_SECONDS: Final = 0.1
-"""The pause before the next attempt. Each attempt without progress doubles it."""
-LONGEST_PAUSE_SECONDS: Final = 2.0
+BACKOFF: Final = Backoff(100, 2000)
+"""The pause before the next attempt, by the attempts without progress."""
 TOGETHER_MAX: Final = 1000
 """The number of transactions in one request to another broker."""
 _NOBODY: Final = -1
@@ -135,7 +135,7 @@ class _Ending:
         self._written: set[TopicPartition] = set()
         self._unanswered: set[TopicPartition] = set()
         self._is_asking = False
-        self._pause = PAUSE_SECONDS
+        self._failures = 0
         self._timer: asyncio.TimerHandle | None = None
         self._marker = Marker(
             effect.producer_id,
@@ -210,7 +210,7 @@ class _Ending:
         written, self._written = frozenset(self._written), set()
         effect = self._effect
         if written:
-            self._pause = PAUSE_SECONDS
+            self._failures = 0
         if self._left:
             self._retry_later()
         if written or not self._left:
@@ -233,9 +233,10 @@ class _Ending:
     def _retry_later(self) -> None:
         if self._shell.is_closed():
             return
-        self._timer = asyncio.get_running_loop().call_later(self._pause, self.write)
+        self._failures += 1
+        pause_s = BACKOFF.plain_ms(self._failures) / 1000
+        self._timer = asyncio.get_running_loop().call_later(pause_s, self.write)
         self._writer.timers.add(self._timer)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
     def request(self, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
         """Return the marker for these partitions, as another broker gets it."""

@@ -81,15 +81,15 @@ class Placement:
 
     def _begin(self) -> None:
         if self._is_live and self._untold and (self._task is None or self._task.done()):
-            self._task = self._node.runtime.spawn(self._tell(), name="broker-placement")
+            self._task = self._node.runtime.spawn(self._report(), name="broker-placement")
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         while self._untold:
             told = dict(list(self._untold.items())[:REPLICAS_MAX])
-            if not await self._tell_some(told):
+            if not await self._report_some(told):
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _tell_some(self, told: Mapping[Name, Uuid]) -> bool:
+    async def _report_some(self, told: Mapping[Name, Uuid]) -> bool:
         """Send one request. Return whether all of its reports are settled."""
         answered: asyncio.Future[Response | KafkaError] = asyncio.Future()
 

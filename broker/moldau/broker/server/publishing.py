@@ -19,21 +19,35 @@ partition had changed.
 
 If a replica cannot be led, because its directory failed, the others are still published, and the
 failure is logged.
+
+The set of things that committed metadata records change, so that only these are applied again.
+
+Invariant: it contains everything that differs between the images before and after the records. It
+may also contain things that do not differ; that does no harm. The records of a metadata transaction
+count when it ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.directories import is_reserved
 from moldau.broker.controller.image import Image
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import TopicConfig, topic_config
-from moldau.broker.server.changes import Changes, RemovedTopic
 from moldau.broker.settings import dynamic_layers, dynamic_notices, topic_settings
 from moldau.errors import MoldauError
+from moldau.ids import Uuid
+from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.schemas.metadata_log import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -41,9 +55,45 @@ if TYPE_CHECKING:
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
-    from moldau.ids import Uuid
     from moldau.logging import Logger
-    from moldau.protocol.declare import MetadataRecord
+
+
+class RemovedTopic(NamedTuple):
+    """A deleted topic, and the partitions that it had."""
+
+    name: str
+    topic_id: Uuid
+    partitions: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Changes:
+    """The changed things, each once, in the order of their first record."""
+
+    partitions: dict[tuple[Uuid, int], bool] = field(default_factory=dict)
+    """Maps each changed partition to whether it is new: created by these records."""
+    removed: list[RemovedTopic] = field(default_factory=list)
+    resources: dict[Resource, None] = field(default_factory=dict)
+
+    def replay(self, image: Image, records: Iterable[MetadataRecord]) -> None:
+        """Apply the records to `image`, and note what they change."""
+        for record in records:
+            self._note(image, record)
+            image.replay(record)
+
+    def _note(self, image: Image, record: MetadataRecord) -> None:
+        match record:
+            case PartitionRecord():
+                self.partitions[record.topic_id, record.partition_id] = True
+            case PartitionChangeRecord():
+                self.partitions.setdefault((record.topic_id, record.partition_id), False)
+            case ConfigRecord():
+                self.resources[Resource(record.resource_type, record.resource_name)] = None
+            case RemoveTopicRecord():
+                topic = image.topics.by_id.get(record.topic_id)
+                if topic is not None:
+                    partitions = tuple(topic.partitions)
+                    self.removed.append(RemovedTopic(topic.name, topic.topic_id, partitions))
 
 
 def with_dynamic(settings: Settings, image: Image, node_id: int) -> Settings:
@@ -156,9 +206,9 @@ class Publisher:
                 self._place(node, topic, index, is_new=is_new)
         self._configure(node, changes, every_topic=are_defaults_new)
         node.metadata_offset = self.metadata_offset
-        self._tell_coordinators(node, changes)
+        self._notify_coordinators(node, changes)
 
-    def _tell_coordinators(self, node: Node, changes: Changes) -> None:
+    def _notify_coordinators(self, node: Node, changes: Changes) -> None:
         """Report to each coordinator the changed partitions of its topic, whose leader coordinates
         their keys, and to all the topics that were created, deleted or extended."""
         topics, coordinators = node.image.topics, node.coordinators
@@ -190,7 +240,7 @@ class Publisher:
         own = Resource(ResourceType.BROKER, str(node.node_id))
         if ALL_BROKERS not in changes.resources and own not in changes.resources:
             return False
-        self._tell_notices(dynamic_notices(*node.image.configs.of_broker(node.node_id)))
+        self._log_notices(dynamic_notices(*node.image.configs.of_broker(node.node_id)))
         settings = with_dynamic(self._started_with, node.image, node.node_id)
         before, node.settings = node.settings, settings
         if settings.others == before.others and not settings.differences(before):
@@ -198,7 +248,7 @@ class Publisher:
         self._on_settings(settings)
         return True
 
-    def _tell_notices(self, notices: Sequence[str]) -> None:
+    def _log_notices(self, notices: Sequence[str]) -> None:
         """Log each notice once, until it no longer applies."""
         told, self._told = self._told, frozenset(notices)
         for notice in notices:

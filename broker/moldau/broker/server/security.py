@@ -28,20 +28,21 @@ from moldau.broker.settings.network import connection_failed_authentication_dela
 from moldau.broker.settings.of_listener import own_prefix
 from moldau.config import Secret, SettingTable, overrides
 from moldau.errors import ConfigError
-from moldau.link import oauth_settings, token_settings
 from moldau.link import security_settings as rows
-from moldau.link.endpoint_tokens import EndpointTokens
-from moldau.link.jaas import LoginModule, parse_jaas, write_jaas
-from moldau.link.named_endpoint import endpoint_of, has_meaning
+from moldau.link.login import oauth_settings, token_settings
+from moldau.link.login.endpoint_tokens import EndpointTokens
+from moldau.link.login.jaas import LoginModule, parse_jaas, write_jaas
+from moldau.link.login.named_endpoint import endpoint_of, has_meaning
+from moldau.link.login.signed_tokens import TokenCheck, TokenTerms
+from moldau.link.login.token_endpoint import shown_url
+from moldau.link.login.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
-from moldau.link.signed_tokens import TokenCheck, TokenTerms
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
-from moldau.link.token_endpoint import shown_url
-from moldau.link.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.logging.gathering import SourceGathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
-from moldau.runtime.http_get import check_url
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.http_client import check_url
 from moldau.runtime.tls import TlsServer
 
 if TYPE_CHECKING:
@@ -151,16 +152,16 @@ class ListenerContext:
             try:
                 self._context = self._make(settings)
             except ConfigError as error:
-                self._tell(error)
+                self._report(error)
         return self._context()
 
     def _make(self, settings: Settings) -> ReloadedContext:
         own = own_settings(settings, self._listener.name)
         terms = tls_files(own)
         make = partial(server_context, terms, client_auth(settings, self._listener))
-        return ReloadedContext(make, terms, self._ground.runtime.clock, on_failure=self._tell)
+        return ReloadedContext(make, terms, self._ground.runtime.clock, on_failure=self._report)
 
-    def _tell(self, error: ConfigError) -> None:
+    def _report(self, error: ConfigError) -> None:
         self._ground.log.failure(
             "the listener keeps its certificate: the new one cannot be used",
             error,
@@ -328,8 +329,10 @@ async def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyF
         )
     timing = KeyTiming(
         own[oauth.sasl_oauthbearer_jwks_endpoint_refresh_ms] / 1000,
-        own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms] / 1000,
-        own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms] / 1000,
+        Backoff(
+            own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms],
+            own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms],
+        ),
     )
     keys = KeyUrl(location, timing, runtime, log)
     await keys.first()

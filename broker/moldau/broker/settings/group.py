@@ -12,172 +12,74 @@ from collections.abc import Mapping
 from moldau.broker.settings import coordinator, share, streams
 from moldau.broker.settings.resource import Default, ResourceSettings
 from moldau.broker.settings.syntax import DELAYS, DLQ_TOPIC, OFFSET_RESET
-from moldau.config import BOOLEAN, INT, LIST, STRING, Setting, UpdateMode, at_least, one_of
+from moldau.config import BOOLEAN, CLUSTER_WIDE, INT, LIST, STRING, Setting, at_least, one_of
 from moldau.config.table import Row
 
+# fmt: off
 consumer_assignment_interval_ms = Setting(
-    "consumer.assignment.interval.ms",
-    INT,
-    1000,
-    "Assignments of this consumer group are at least this far apart.",
-    check=at_least(0),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "consumer.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="Assignments of this consumer group are at least this far apart.")
 consumer_heartbeat_interval_ms = Setting(
-    "consumer.heartbeat.interval.ms",
-    INT,
-    5000,
-    "How often members of this consumer group are told to send heartbeats.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "consumer.heartbeat.interval.ms", INT, 5000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How often members of this consumer group are told to send heartbeats.")
 consumer_session_timeout_ms = Setting(
-    "consumer.session.timeout.ms",
-    INT,
-    45_000,
-    "A member of this consumer group that is silent for this long is removed.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "consumer.session.timeout.ms", INT, 45_000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="A member of this consumer group that is silent for this long is removed.")
 share_assignment_interval_ms = Setting(
-    "share.assignment.interval.ms",
-    INT,
-    1000,
-    "Assignments of this share group are at least this far apart.",
-    check=at_least(0),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="Assignments of this share group are at least this far apart.")
 share_auto_offset_reset = Setting(
-    "share.auto.offset.reset",
-    STRING,
-    "latest",
-    "Where this share group begins: `earliest`, `latest`, or `by_duration:` and how far back, "
-    "as in `by_duration:PT1H`.",
-    check=OFFSET_RESET,
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
-share_deliver_at_enable = Setting(
-    "share.deliver.at.enable",
-    BOOLEAN,
-    False,
-    "Whether a record with a header `deliver-at` waits for that time: milliseconds since 1970, or "
-    "ISO 8601 with an offset. Kafka has no such setting.",
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.auto.offset.reset", STRING, "latest", check=OFFSET_RESET, dynamic=CLUSTER_WIDE,
+    doc="Where this share group begins: `earliest`, `latest`, or `by_duration:` and how far back, "
+    "as in `by_duration:PT1H`.")
+share_deliver_at_enable = Setting("share.deliver.at.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
+    doc="Whether a record with a header `deliver-at` waits for that time: milliseconds since 1970, "
+    "or ISO 8601 with an offset. Kafka has no such setting.")
 share_delivery_count_limit = Setting(
-    "share.delivery.count.limit",
-    INT,
-    5,
-    "A record that was delivered this often without success is given up.",
-    check=at_least(2),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
-share_dlq_topic = Setting(
-    "share.dlq.topic",
-    STRING,
-    "",
-    "The topic that gets a copy of each record that this share group gives up. Its name begins "
-    "with `dlq.`. Empty: there is none. Kafka has no such setting.",
-    check=DLQ_TOPIC,
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.delivery.count.limit", INT, 5, check=at_least(2), dynamic=CLUSTER_WIDE,
+    doc="A record that was delivered this often without success is given up.")
+share_dlq_topic = Setting("share.dlq.topic", STRING, "", check=DLQ_TOPIC, dynamic=CLUSTER_WIDE,
+    doc="The topic that gets a copy of each record that this share group gives up. Its name begins "
+    "with `dlq.`. Empty: there is none. Kafka has no such setting.")
 share_heartbeat_interval_ms = Setting(
-    "share.heartbeat.interval.ms",
-    INT,
-    5000,
-    "How often members of this share group are told to send heartbeats.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.heartbeat.interval.ms", INT, 5000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How often members of this share group are told to send heartbeats.")
 share_isolation_level = Setting(
-    "share.isolation.level",
-    STRING,
-    "read_uncommitted",
-    "Whether members see only committed transactions (`read_committed`) or all records.",
-    check=one_of("read_committed", "read_uncommitted"),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.isolation.level", STRING, "read_uncommitted",
+    check=one_of("read_committed", "read_uncommitted"), dynamic=CLUSTER_WIDE,
+    doc="Whether members see only committed transactions (`read_committed`) or all records.")
 share_partition_max_record_locks = Setting(
-    "share.partition.max.record.locks",
-    INT,
-    2000,
-    "The most records of a partition that members of this share group hold at once.",
-    check=at_least(100),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.partition.max.record.locks", INT, 2000, check=at_least(100), dynamic=CLUSTER_WIDE,
+    doc="The most records of a partition that members of this share group hold at once.")
 share_record_lock_duration_ms = Setting(
-    "share.record.lock.duration.ms",
-    INT,
-    30_000,
-    "How long a member keeps a record before it goes to another.",
-    check=at_least(1000),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.record.lock.duration.ms", INT, 30_000, check=at_least(1000), dynamic=CLUSTER_WIDE,
+    doc="How long a member keeps a record before it goes to another.")
 share_renew_acknowledge_enable = Setting(
-    "share.renew.acknowledge.enable",
-    BOOLEAN,
-    True,
-    "Whether a member may prolong its hold on a record.",
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
-share_retry_backoff = Setting(
-    "share.retry.backoff",
-    LIST,
-    (),
-    "How long a record of this share group rests before its second delivery, its third, and so on, "
-    "as in `1s,10s,1m`; the last delay counts for all that follow. Empty: not at all. Kafka has no "
-    "such setting.",
-    check=DELAYS,
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.renew.acknowledge.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc="Whether a member may prolong its hold on a record.")
+share_retry_backoff = Setting("share.retry.backoff", LIST, (), check=DELAYS, dynamic=CLUSTER_WIDE,
+    doc="How long a record of this share group rests before its second delivery, its third, and so "
+    "on, as in `1s,10s,1m`; the last delay counts for all that follow. Empty: not at all. Kafka "
+    "has no such setting.")
 share_session_timeout_ms = Setting(
-    "share.session.timeout.ms",
-    INT,
-    45_000,
-    "A member of this share group that is silent for this long is removed.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "share.session.timeout.ms", INT, 45_000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="A member of this share group that is silent for this long is removed.")
 streams_assignment_interval_ms = Setting(
-    "streams.assignment.interval.ms",
-    INT,
-    1000,
-    "Assignments of this streams group are at least this far apart.",
-    check=at_least(0),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "streams.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="Assignments of this streams group are at least this far apart.")
 streams_heartbeat_interval_ms = Setting(
-    "streams.heartbeat.interval.ms",
-    INT,
-    5000,
-    "How often members of this streams group are told to send heartbeats.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "streams.heartbeat.interval.ms", INT, 5000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How often members of this streams group are told to send heartbeats.")
 streams_initial_rebalance_delay_ms = Setting(
-    "streams.initial.rebalance.delay.ms",
-    INT,
-    3000,
-    "How long this streams group waits for more members before its first assignment.",
-    check=at_least(0),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "streams.initial.rebalance.delay.ms", INT, 3000, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="How long this streams group waits for more members before its first assignment.")
 streams_num_standby_replicas = Setting(
-    "streams.num.standby.replicas",
-    INT,
-    0,
-    "How many standby copies of each stateful task this streams group keeps.",
-    check=at_least(0),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "streams.num.standby.replicas", INT, 0, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="How many standby copies of each stateful task this streams group keeps.")
 streams_session_timeout_ms = Setting(
-    "streams.session.timeout.ms",
-    INT,
-    45_000,
-    "A member of this streams group that is silent for this long is removed.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "streams.session.timeout.ms", INT, 45_000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="A member of this streams group that is silent for this long is removed.")
+# fmt: on
 
 # The broker's setting that applies if a group has none of its own.
 BROKER_DEFAULTS: Mapping[Row, Default] = {

@@ -1,96 +1,55 @@
 """Logins by SASL/OAUTHBEARER: verifying tokens.
 
-A node gets its own tokens as a client does, by the rows of `moldau.link.token_settings`.
+A node gets its own tokens as a client does, by the rows of `moldau.link.login.token_settings`.
 """
 
 from __future__ import annotations
 
 from moldau.config import (
     CLASS,
+    HIGH,
     INT,
     LIST,
     LONG,
+    LOW,
     STRING,
-    Importance,
     Setting,
     list_of,
     one_of_ignoring_case,
 )
 
-sasl_oauthbearer_jwks_endpoint_url = Setting(
-    "sasl.oauthbearer.jwks.endpoint.url",
-    STRING,
-    None,
-    "Where the keys are published that tokens are verified with: https://..., or file:///...",
-)
+# fmt: off
+sasl_oauthbearer_jwks_endpoint_url = Setting("sasl.oauthbearer.jwks.endpoint.url", STRING, None,
+    doc="Where the keys are published that tokens are verified with: https://..., or file:///...")
 moldau_oauth_provider = Setting(
-    "moldau.oauth.provider",
-    STRING,
-    None,
-    "`keycloak` or `entra`: the keys of tokens are where this provider has them for "
-    "`sasl.oauthbearer.expected.issuer`. Kafka has no such setting.",
-    check=one_of_ignoring_case("keycloak", "entra"),
-)
+    "moldau.oauth.provider", STRING, None, check=one_of_ignoring_case("keycloak", "entra"),
+    doc="`keycloak` or `entra`: the keys of tokens are where this provider has them for "
+    "`sasl.oauthbearer.expected.issuer`. Kafka has no such setting.")
 sasl_oauthbearer_jwks_endpoint_refresh_ms = Setting(
-    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-    LONG,
-    3_600_000,
-    "How often these keys are fetched anew.",
-    importance=Importance.LOW,
-)
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3_600_000, importance=LOW,
+    doc="How often these keys are fetched anew.")
 sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = Setting(
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-    LONG,
-    100,
-    "The first pause between attempts to fetch keys.",
-    importance=Importance.LOW,
-)
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, importance=LOW,
+    doc="The first pause between attempts to fetch keys.")
 sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = Setting(
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-    LONG,
-    10_000,
-    "The longest pause between attempts to fetch keys.",
-    importance=Importance.LOW,
-)
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000, importance=LOW,
+    doc="The longest pause between attempts to fetch keys.")
 sasl_oauthbearer_scope_claim_name = Setting(
-    "sasl.oauthbearer.scope.claim.name",
-    STRING,
-    "scope",
-    "The claim of a token that holds its scope.",
-    importance=Importance.LOW,
-)
+    "sasl.oauthbearer.scope.claim.name", STRING, "scope", importance=LOW,
+    doc="The claim of a token that holds its scope.")
 sasl_oauthbearer_sub_claim_name = Setting(
-    "sasl.oauthbearer.sub.claim.name",
-    STRING,
-    "sub",
-    "The claim of a token that holds the principal's name.",
-    importance=Importance.LOW,
-)
+    "sasl.oauthbearer.sub.claim.name", STRING, "sub", importance=LOW,
+    doc="The claim of a token that holds the principal's name.")
 sasl_oauthbearer_expected_audience = Setting(
-    "sasl.oauthbearer.expected.audience",
-    LIST,
-    (),
-    "A token must be meant for one of these audiences. A listener with OAUTHBEARER needs it.",
-    check=list_of(),
-    importance=Importance.HIGH,
-)
+    "sasl.oauthbearer.expected.audience", LIST, (), check=list_of(), importance=HIGH,
+    doc="A token must be meant for one of these audiences. A listener with OAUTHBEARER needs it.")
 sasl_oauthbearer_expected_issuer = Setting(
-    "sasl.oauthbearer.expected.issuer",
-    STRING,
-    None,
-    "A token must come from this issuer. A listener with OAUTHBEARER needs it.",
-    importance=Importance.HIGH,
-)
+    "sasl.oauthbearer.expected.issuer", STRING, None, importance=HIGH,
+    doc="A token must come from this issuer. A listener with OAUTHBEARER needs it.")
 sasl_oauthbearer_clock_skew_seconds = Setting(
-    "sasl.oauthbearer.clock.skew.seconds",
-    INT,
-    30,
-    "How far the clock of an issuer may differ from ours.",
-    importance=Importance.LOW,
-)
+    "sasl.oauthbearer.clock.skew.seconds", INT, 30, importance=LOW,
+    doc="How far the clock of an issuer may differ from ours.")
 sasl_oauthbearer_jwt_validator_class = Setting(
-    "sasl.oauthbearer.jwt.validator.class",
-    CLASS,
+    "sasl.oauthbearer.jwt.validator.class", CLASS,
     "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-    "The plugin that verifies tokens.",
-)
+    doc="The plugin that verifies tokens.")

@@ -17,7 +17,7 @@ from moldau.broker.settings import network, oauth, sasl, security, tls
 from moldau.broker.settings.listener import read_listeners
 from moldau.config import Given, Settings, SettingTable
 from moldau.config.table import Row
-from moldau.link import token_settings
+from moldau.link.login import token_settings
 from moldau.protocol.scram import SCRAM_MECHANISMS
 
 LISTENER_PREFIX: Final = "listener.name."

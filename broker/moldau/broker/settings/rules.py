@@ -256,7 +256,6 @@ RULES: tuple[Rule, ...] = (
     _one_number,
     _quorum,
     listener_conflict,
-    _inter_broker_login,
     _orders,
     _retention,
     _local_retention,
@@ -267,3 +266,6 @@ RULES: tuple[Rule, ...] = (
     _assignors,
     _group_protocols,
 )
+
+WHOLE_RULES: tuple[Rule, ...] = (_inter_broker_login,)
+"""Rules about a node, which the settings of one of its listeners need not keep."""

@@ -30,6 +30,7 @@ _ROWS: Final = {
         console.moldau_console_roles,
         console.moldau_console_audit,
         console.moldau_console_registry,
+        console.moldau_console_data_contract_rules,
         console.moldau_console_connect,
         console.moldau_console_streams,
         console.moldau_console_pipeline,

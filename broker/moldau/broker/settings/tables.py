@@ -40,10 +40,10 @@ from moldau.broker.settings import (
 from moldau.broker.settings.meaning import FORGOTTEN, REMOVED
 from moldau.broker.settings.of_listener import LISTENER_PREFIX
 from moldau.broker.settings.resource import ResourceSettings, is_usable, resource_layer
-from moldau.broker.settings.rules import RULES
+from moldau.broker.settings.rules import RULES, WHOLE_RULES
 from moldau.config import BadSettings, Layer, Problem, Setting, Settings, SettingTable, SourceKind
 from moldau.config.table import Row
-from moldau.link import token_settings
+from moldau.link.login import token_settings
 
 NOUNS = (
     node,
@@ -120,6 +120,7 @@ BROKER_SETTINGS = SettingTable(
     open_prefixes=(*_OPEN_PREFIXES, *FORGOTTEN),
     removed=REMOVED,
     rules=RULES,
+    whole_rules=WHOLE_RULES,
 )
 TOPIC_SETTINGS = SettingTable(rows(topic))
 GROUP_SETTINGS = SettingTable(rows(group))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from moldau.config import (
     BOOLEAN,
+    CLUSTER_WIDE,
     DOUBLE,
     INT,
     LONG,
+    LOW,
     STRING,
-    Importance,
     Setting,
-    UpdateMode,
     at_least,
     between,
     not_empty,
@@ -18,244 +18,107 @@ from moldau.config import (
 
 LONG_MAX = 2**63 - 1
 
-remote_log_storage_system_enable = Setting(
-    "remote.log.storage.system.enable",
-    BOOLEAN,
-    False,
-    "Whether topics may keep old segments in remote storage.",
-)
+# fmt: off
+remote_log_storage_system_enable = Setting("remote.log.storage.system.enable", BOOLEAN, False,
+    doc="Whether topics may keep old segments in remote storage.")
 remote_log_storage_manager_class_name = Setting(
-    "remote.log.storage.manager.class.name",
-    STRING,
-    None,
-    "The plugin that stores segments remotely.",
-    check=not_empty(),
-)
+    "remote.log.storage.manager.class.name", STRING, None, check=not_empty(),
+    doc="The plugin that stores segments remotely.")
 remote_log_storage_manager_class_path = Setting(
-    "remote.log.storage.manager.class.path",
-    STRING,
-    None,
-    "Where Java looks for the plugin that stores segments.",
-)
+    "remote.log.storage.manager.class.path", STRING, None,
+    doc="Where Java looks for the plugin that stores segments.")
 remote_log_storage_manager_impl_prefix = Setting(
-    "remote.log.storage.manager.impl.prefix",
-    STRING,
-    "rsm.config.",
-    "Settings whose names begin so go to the plugin that stores segments.",
-    check=not_empty(),
-)
+    "remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", check=not_empty(),
+    doc="Settings whose names begin so go to the plugin that stores segments.")
 remote_log_metadata_manager_class_name = Setting(
-    "remote.log.metadata.manager.class.name",
-    STRING,
+    "remote.log.metadata.manager.class.name", STRING,
     "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
-    "The plugin that knows which segments are stored remotely.",
     check=not_empty(),
-)
+    doc="The plugin that knows which segments are stored remotely.")
 remote_log_metadata_manager_class_path = Setting(
-    "remote.log.metadata.manager.class.path",
-    STRING,
-    None,
-    "Where Java looks for the plugin that knows remote segments.",
-)
+    "remote.log.metadata.manager.class.path", STRING, None,
+    doc="Where Java looks for the plugin that knows remote segments.")
 remote_log_metadata_manager_impl_prefix = Setting(
-    "remote.log.metadata.manager.impl.prefix",
-    STRING,
-    "rlmm.config.",
-    "Settings whose names begin so go to the plugin that knows remote segments.",
-    check=not_empty(),
-)
+    "remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", check=not_empty(),
+    doc="Settings whose names begin so go to the plugin that knows remote segments.")
 remote_log_metadata_manager_listener_name = Setting(
-    "remote.log.metadata.manager.listener.name",
-    STRING,
-    None,
-    "The listener over which the plugin that knows remote segments reaches brokers.",
-    check=not_empty(),
-)
+    "remote.log.metadata.manager.listener.name", STRING, None, check=not_empty(),
+    doc="The listener over which the plugin that knows remote segments reaches brokers.")
 remote_log_metadata_custom_metadata_max_bytes = Setting(
-    "remote.log.metadata.custom.metadata.max.bytes",
-    INT,
-    128,
-    "The most bytes that a storage plugin may remember about a segment.",
-    check=at_least(0),
-    importance=Importance.LOW,
-)
+    "remote.log.metadata.custom.metadata.max.bytes", INT, 128, check=at_least(0), importance=LOW,
+    doc="The most bytes that a storage plugin may remember about a segment.")
 remote_log_manager_task_interval_ms = Setting(
-    "remote.log.manager.task.interval.ms",
-    LONG,
-    30_000,
-    "How often each partition looks for segments to copy or delete remotely.",
-    check=at_least(1),
-    importance=Importance.LOW,
-)
+    "remote.log.manager.task.interval.ms", LONG, 30_000, check=at_least(1), importance=LOW,
+    doc="How often each partition looks for segments to copy or delete remotely.")
 remote_log_manager_task_retry_backoff_ms = Setting(
-    "remote.log.manager.task.retry.backoff.ms",
-    LONG,
-    500,
-    "The first pause after a failure of remote work.",
-    check=at_least(1),
-    importance=Importance.LOW,
-)
+    "remote.log.manager.task.retry.backoff.ms", LONG, 500, check=at_least(1), importance=LOW,
+    doc="The first pause after a failure of remote work.")
 remote_log_manager_task_retry_backoff_max_ms = Setting(
-    "remote.log.manager.task.retry.backoff.max.ms",
-    LONG,
-    30_000,
-    "The longest pause after failures of remote work.",
-    check=at_least(1),
-    importance=Importance.LOW,
-)
+    "remote.log.manager.task.retry.backoff.max.ms", LONG, 30_000, check=at_least(1), importance=LOW,
+    doc="The longest pause after failures of remote work.")
 remote_log_manager_task_retry_jitter = Setting(
-    "remote.log.manager.task.retry.jitter",
-    DOUBLE,
-    0.2,
-    "By which part pauses after failures are spread at random.",
-    check=between(0.0, 0.5),
-    importance=Importance.LOW,
-)
+    "remote.log.manager.task.retry.jitter", DOUBLE, 0.2, check=between(0.0, 0.5), importance=LOW,
+    doc="By which part pauses after failures are spread at random.")
 remote_log_manager_thread_pool_size = Setting(
-    "remote.log.manager.thread.pool.size",
-    INT,
-    2,
-    "How many threads Kafka once kept for all remote work.",
-    check=at_least(1),
-)
+    "remote.log.manager.thread.pool.size", INT, 2, check=at_least(1),
+    doc="How many threads Kafka once kept for all remote work.")
 remote_log_manager_copier_thread_pool_size = Setting(
-    "remote.log.manager.copier.thread.pool.size",
-    INT,
-    10,
-    "How many segments are copied to remote storage at the same time.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.log.manager.copier.thread.pool.size", INT, 10, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How many segments are copied to remote storage at the same time.")
 remote_log_manager_expiration_thread_pool_size = Setting(
-    "remote.log.manager.expiration.thread.pool.size",
-    INT,
-    10,
-    "How many partitions look for expired remote segments at the same time.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.log.manager.expiration.thread.pool.size", INT, 10, check=at_least(1),
+    dynamic=CLUSTER_WIDE,
+    doc="How many partitions look for expired remote segments at the same time.")
 remote_log_manager_follower_thread_pool_size = Setting(
-    "remote.log.manager.follower.thread.pool.size",
-    INT,
-    2,
-    "How many followers learn about remote segments at the same time.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.log.manager.follower.thread.pool.size", INT, 2, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How many followers learn about remote segments at the same time.")
 remote_log_manager_copy_max_bytes_per_second = Setting(
-    "remote.log.manager.copy.max.bytes.per.second",
-    LONG,
-    LONG_MAX,
-    "The most bytes a second that are copied to remote storage.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.log.manager.copy.max.bytes.per.second", LONG, LONG_MAX, check=at_least(1),
+    dynamic=CLUSTER_WIDE,
+    doc="The most bytes a second that are copied to remote storage.")
 remote_log_manager_copy_quota_window_num = Setting(
-    "remote.log.manager.copy.quota.window.num",
-    INT,
-    11,
-    "Over how many windows the rate of copies is measured.",
-    check=at_least(1),
-)
+    "remote.log.manager.copy.quota.window.num", INT, 11, check=at_least(1),
+    doc="Over how many windows the rate of copies is measured.")
 remote_log_manager_copy_quota_window_size_seconds = Setting(
-    "remote.log.manager.copy.quota.window.size.seconds",
-    INT,
-    1,
-    "How long a window is in which the rate of copies is measured.",
-    check=at_least(1),
-)
+    "remote.log.manager.copy.quota.window.size.seconds", INT, 1, check=at_least(1),
+    doc="How long a window is in which the rate of copies is measured.")
 remote_log_manager_fetch_max_bytes_per_second = Setting(
-    "remote.log.manager.fetch.max.bytes.per.second",
-    LONG,
-    LONG_MAX,
-    "The most bytes a second that are read from remote storage.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.log.manager.fetch.max.bytes.per.second", LONG, LONG_MAX, check=at_least(1),
+    dynamic=CLUSTER_WIDE,
+    doc="The most bytes a second that are read from remote storage.")
 remote_log_manager_fetch_quota_window_num = Setting(
-    "remote.log.manager.fetch.quota.window.num",
-    INT,
-    11,
-    "Over how many windows the rate of remote reads is measured.",
-    check=at_least(1),
-)
+    "remote.log.manager.fetch.quota.window.num", INT, 11, check=at_least(1),
+    doc="Over how many windows the rate of remote reads is measured.")
 remote_log_manager_fetch_quota_window_size_seconds = Setting(
-    "remote.log.manager.fetch.quota.window.size.seconds",
-    INT,
-    1,
-    "How long a window is in which the rate of remote reads is measured.",
-    check=at_least(1),
-)
+    "remote.log.manager.fetch.quota.window.size.seconds", INT, 1, check=at_least(1),
+    doc="How long a window is in which the rate of remote reads is measured.")
 remote_log_reader_threads = Setting(
-    "remote.log.reader.threads",
-    INT,
-    10,
-    "How many remote reads run at the same time.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.log.reader.threads", INT, 10, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How many remote reads run at the same time.")
 remote_log_reader_max_pending_tasks = Setting(
-    "remote.log.reader.max.pending.tasks",
-    INT,
-    100,
-    "How many remote reads may wait before more are refused.",
-    check=at_least(1),
-)
+    "remote.log.reader.max.pending.tasks", INT, 100, check=at_least(1),
+    doc="How many remote reads may wait before more are refused.")
 remote_log_index_file_cache_total_size_bytes = Setting(
-    "remote.log.index.file.cache.total.size.bytes",
-    LONG,
-    1_073_741_824,
-    "How much of the disk is used for indexes that were fetched from remote storage.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-    importance=Importance.LOW,
-)
+    "remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, check=at_least(1),
+    dynamic=CLUSTER_WIDE, importance=LOW,
+    doc="How much of the disk is used for indexes that were fetched from remote storage.")
 remote_log_index_file_cache_ttl_ms = Setting(
-    "remote.log.index.file.cache.ttl.ms",
-    LONG,
-    900_000,
-    "An index from remote storage that was not used for this long is dropped; -1 keeps it.",
-    check=at_least(-1),
-    importance=Importance.LOW,
-)
+    "remote.log.index.file.cache.ttl.ms", LONG, 900_000, check=at_least(-1), importance=LOW,
+    doc="An index from remote storage that was not used for this long is dropped; -1 keeps it.")
 remote_fetch_max_wait_ms = Setting(
-    "remote.fetch.max.wait.ms",
-    INT,
-    500,
-    "How long a fetch waits for remote storage.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.fetch.max.wait.ms", INT, 500, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How long a fetch waits for remote storage.")
 remote_list_offsets_request_timeout_ms = Setting(
-    "remote.list.offsets.request.timeout.ms",
-    LONG,
-    30_000,
-    "How long a search for offsets waits for remote storage.",
-    check=at_least(1),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "remote.list.offsets.request.timeout.ms", LONG, 30_000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How long a search for offsets waits for remote storage.")
 log_local_retention_ms = Setting(
-    "log.local.retention.ms",
-    LONG,
-    -2,
-    "How long segments stay on local disk after they are stored remotely; -2 means as long as "
-    "`log.retention.ms` says.",
-    check=at_least(-2),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "log.local.retention.ms", LONG, -2, check=at_least(-2), dynamic=CLUSTER_WIDE,
+    doc="How long segments stay on local disk after they are stored remotely; -2 means as long as "
+    "`log.retention.ms` says.")
 log_local_retention_bytes = Setting(
-    "log.local.retention.bytes",
-    LONG,
-    -2,
-    "How many bytes of a partition stay on local disk; -2 means as `log.retention.bytes` says.",
-    check=at_least(-2),
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "log.local.retention.bytes", LONG, -2, check=at_least(-2), dynamic=CLUSTER_WIDE,
+    doc="How many bytes of a partition stay on local disk; -2 means as `log.retention.bytes` says.")
 follower_fetch_last_tiered_offset_enable = Setting(
-    "follower.fetch.last.tiered.offset.enable",
-    BOOLEAN,
-    False,
-    "Whether a new follower starts at the newest offset that is stored remotely, instead of "
-    "copying what leaders still have.",
-    dynamic=UpdateMode.CLUSTER_WIDE,
-)
+    "follower.fetch.last.tiered.offset.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
+    doc="Whether a new follower starts at the newest offset that is stored remotely, instead of "
+    "copying what leaders still have.")

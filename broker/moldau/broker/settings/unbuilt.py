@@ -23,7 +23,7 @@ from moldau.broker.settings import (
 from moldau.broker.settings.of_listener import OAUTHBEARER, OwnName, own_values
 from moldau.config import Given, Settings
 from moldau.config.table import Row
-from moldau.link.oauth_settings import CALLBACKS
+from moldau.link.login.oauth_settings import CALLBACKS
 
 # Rows that must be empty or false, and the features that they need.
 UNBUILT: Final[tuple[tuple[Row, str], ...]] = (

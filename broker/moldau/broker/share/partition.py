@@ -10,47 +10,36 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from moldau.broker.replication.purgatory import Pause
-from moldau.broker.settings.group import (
-    bounded,
-    share_auto_offset_reset,
-    share_deliver_at_enable,
-    share_delivery_count_limit,
-    share_dlq_topic,
-    share_isolation_level,
-    share_partition_max_record_locks,
-    share_record_lock_duration_ms,
-    share_renew_acknowledge_enable,
-    share_retry_backoff,
-)
-from moldau.broker.settings.syntax import parse_delay, parse_offset_reset
+from moldau.broker.replication.ends import is_end_known, known_end
+from moldau.broker.replication.purgatory import Delayed, Pause
 from moldau.broker.share.persister import NOT_STARTED
 from moldau.broker.share.window import (
     Acknowledgement,
+    AcquireLimits,
     Burial,
     ReadBatch,
-    ShareSettings,
     Store,
-    Wanted,
     Window,
 )
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
-    from moldau.broker.settings import ResourceSettings
     from moldau.broker.share.counts import ShareCounts
     from moldau.broker.share.persister import DeadLetters, Loaded, Persister, ShareKey
     from moldau.broker.share.piece import Acquired
+    from moldau.broker.share.settings import ShareSettings
     from moldau.logging import Logger
     from moldau.runtime import Clock
 
 _MS: Final = 1_000_000
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
+_END_UNKNOWN_MS: Final = 30_000
+"""How long a share partition that begins at the end waits until the end is known."""
 _NOT_HERE: Final = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -82,7 +71,7 @@ class ShareServices(Protocol):
     @property
     def share_counts(self) -> ShareCounts: ...
 
-    def group_settings(self, group_id: str) -> ResourceSettings: ...
+    def share_settings(self, group_id: str) -> ShareSettings: ...
 
 
 class SharePartition:
@@ -98,8 +87,13 @@ class SharePartition:
         self.window: Window | None = None
         """None while it is loading."""
         self._services = services
+        self._clock = services.clock
         self._state_epoch = 0
+        self._given = services.share_settings(key.group_id)
+        self.settings = self._given.of_topic(partition.topic)
+        """The settings of the group, as they were at the last request."""
         self.is_retired = False
+        self._unknown_end: _UnknownEnd | None = None
         self._timer: Pause | None = None
         self._timer_ms = 0
         services.persister.load(key, self.leader_epoch, self._on_loaded)
@@ -117,43 +111,28 @@ class SharePartition:
         ):
             self.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         if self.error is not None:
-            raise self.error
+            raise without_frames(self.error)
 
-    @property
-    def settings(self) -> ShareSettings:
-        """The settings of the group, as they are now."""
-        settings = self._services.group_settings(self.key.group_id)
-        return ShareSettings(
-            bounded(settings, share_record_lock_duration_ms),
-            bounded(settings, share_delivery_count_limit),
-            bounded(settings, share_partition_max_record_locks),
-            settings[share_renew_acknowledge_enable],
-            tuple(map(parse_delay, settings[share_retry_backoff])),
-            settings[share_dlq_topic] not in ("", self.partition.topic),
-        )
-
-    @property
-    def isolation_level(self) -> int:
-        """Whether the group sees only committed records."""
-        settings = self._services.group_settings(self.key.group_id)
-        is_committed = settings[share_isolation_level] == "read_committed"
-        return READ_COMMITTED if is_committed else READ_UNCOMMITTED
-
-    @property
-    def delivers_at(self) -> bool:
-        """Whether records name the time before which the group does not get them."""
-        return self._services.group_settings(self.key.group_id)[share_deliver_at_enable]
+    def _renew_settings(self) -> None:
+        """Take the settings of the group as they are now."""
+        found = self._services.share_settings(self.key.group_id)
+        if found is not self._given:
+            self._given = found
+            self.settings = found.of_topic(self.partition.topic)
 
     def _now_ms(self) -> int:
-        return self._services.clock.monotonic_ns() // _MS
+        return self._clock.monotonic_ns() // _MS
 
     def wall_ahead_ms(self) -> int:
         """Return what the wall clock says more than the clock of the window."""
-        return self._services.clock.wall_ms() - self._now_ms()
+        return self._clock.wall_ms() - self._now_ms()
 
     def _by_wall_clock(self, change: Store) -> Store:
         """Return a change with the times that other nodes understand."""
-        if not any(run.rest_ms for run in change.runs):
+        for run in change.runs:
+            if run.rest_ms:
+                break
+        else:
             return change
         ahead_ms = self.wall_ahead_ms()
         runs = (
@@ -175,7 +154,10 @@ class SharePartition:
             if start == NOT_STARTED:
                 start = self._chosen_start()
         except KafkaError as error:
-            self.end(error)
+            if error.code is ErrorCode.OFFSET_NOT_AVAILABLE:
+                self._await_end(loaded)
+            else:
+                self.end(error)
             return
         self._state_epoch = loaded.state_epoch
         ahead_ms = self.wall_ahead_ms()
@@ -188,26 +170,31 @@ class SharePartition:
         self._services.purgatory.moved(self)
         self._end_if_retired()
 
+    def _await_end(self, loaded: Loaded) -> None:
+        """Stay loading until the end of the partition is known, at which the group is to begin."""
+        self._unknown_end = _UnknownEnd(self, partial(self._on_loaded, loaded))
+        self._services.purgatory.watch(self._unknown_end, (self.partition,), _END_UNKNOWN_MS)
+
     def _chosen_start(self) -> int:
         """Return where the group begins, as its settings say."""
         partition = self.partition
         self.check()
-        settings = self._services.group_settings(self.key.group_id)
-        reset = parse_offset_reset(settings[share_auto_offset_reset])
-        assert reset is not None, "the setting was checked"
-        way, duration_ms = reset
+        self._renew_settings()
+        way, duration_ms = self.settings.reset
         if way == "earliest":
             return partition.log_start_offset
         if way == "by_duration":
-            since_ms = max(0, self._services.clock.wall_ms() - duration_ms)
+            since_ms = max(0, self._clock.wall_ms() - duration_ms)
             found = partition.find_offset(since_ms, partition.high_watermark)
             if found is not None:
                 return found.offset
-        return partition.high_watermark
+        return known_end(partition)
 
     # Called by handlers.
 
-    def acquire(self, member_id: str, read: Sequence[ReadBatch], wanted: Wanted) -> list[Acquired]:
+    def acquire(
+        self, member_id: str, read: Sequence[ReadBatch], wanted: AcquireLimits
+    ) -> list[Acquired]:
         """Give a member records that were read from the window's fetch offset."""
         assert self.window is not None
         found = self.window.acquire(member_id, read, wanted, self.settings, self._now_ms())
@@ -221,15 +208,12 @@ class SharePartition:
         batches: Sequence[Acknowledgement],
         then: Callable[[KafkaError | None], None],
     ) -> None:
-        """Note what a member says. `then` is called once, when it is stored or refused."""
-        try:
-            self.check()
-        except KafkaError as error:
-            then(error)
-            return
+        """Note what a member says, after `check`. `then` is called once, when it is stored or
+        refused."""
         if self.window is None:
             then(KafkaError(ErrorCode.INVALID_RECORD_STATE, "the share partition is loading"))
             return
+        self._renew_settings()
         self._services.share_counts.on_acknowledged(batches)
         self.window.on_acknowledge(member_id, batches, then, self.settings, self._now_ms())
         self._carry_out()
@@ -246,25 +230,29 @@ class SharePartition:
         self._end_if_retired()
 
     def _end_if_retired(self) -> None:
-        is_idle = self.window is not None and not self.window.is_storing
-        if self.is_retired and is_idle and self.error is None:
+        if not self.is_retired or self.window is None or self.window.is_storing:
+            return
+        if self.error is None:
             self.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no member reads it any more"))
 
     def refresh(self) -> None:
         """Note the ends of locks, and records that the log has deleted."""
-        if self.window is None or self.error is not None:
+        window = self.window
+        if window is None or self.error is not None:
             return
-        self.window.on_time(self._now_ms(), self.settings)
-        self.window.on_log_start(self.partition.log_start_offset)
-        self._carry_out()
+        self._renew_settings()
+        is_changed = window.on_time(self._now_ms(), self.settings)
+        if window.on_log_start(self.partition.log_start_offset) or is_changed:
+            self._carry_out()
 
     def end(self, error: KafkaError) -> None:
         """End it. What waits gets the error."""
         if self.error is not None:
             return
-        self.error = error
-        if self._timer is not None:
-            self._services.purgatory.cancel(self._timer)
+        self.error = without_frames(error)
+        for waiting in (self._timer, self._unknown_end):
+            if waiting is not None:
+                self._services.purgatory.cancel(waiting)
         if self.window is not None:
             self.window.on_fenced(error)
             self._give_answers()
@@ -285,7 +273,7 @@ class SharePartition:
             return
         ready = window.ready()
         for burial in ready.burials:
-            self._bury(burial)
+            self._write_letters(burial)
         if ready.store is not None:
             change = self._by_wall_clock(ready.store)
             self._services.persister.store(
@@ -299,8 +287,8 @@ class SharePartition:
         if ready.due_ms is not None and self.error is None:
             self._wake_at(ready.due_ms)
 
-    def _bury(self, burial: Burial) -> None:
-        """Write letters. (What the topic of dead letters itself gives up is not written there.)"""
+    def _write_letters(self, burial: Burial) -> None:
+        """Write letters."""
 
         def buried(error: KafkaError | None) -> None:
             if self.error is None:
@@ -309,7 +297,7 @@ class SharePartition:
                 self._carry_out()
                 self._end_if_retired()
 
-        topic = self._services.group_settings(self.key.group_id)[share_dlq_topic]
+        topic = self.settings.dead_letter_topic
         self._services.dead_letters.bury(self.key, self.partition, topic, burial.letters, buried)
 
     def _on_stored(self, error: KafkaError | None) -> None:
@@ -339,3 +327,27 @@ class SharePartition:
         except KafkaError:
             return
         self.refresh()
+        if self.window is not None:
+            self._carry_out()  # sets the next timer
+
+
+class _UnknownEnd(Delayed):
+    """The wait of a share partition for the end of its partition, after an election."""
+
+    __slots__ = ("_share", "_then")
+
+    def __init__(self, share: SharePartition, then: Callable[[], None]) -> None:
+        self._share = share
+        self._then = then
+
+    def try_complete(self) -> bool:
+        partition = self._share.partition
+        is_led = partition.is_leader and partition.leader_epoch == self._share.leader_epoch
+        if is_led and not is_end_known(partition):
+            return False
+        self._then()
+        return True
+
+    def on_timeout(self) -> None:
+        # The next fetch of a member loads it anew.
+        self._share.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the end is not known yet"))

@@ -47,7 +47,8 @@ class SharePartitions:
         return known
 
     def find(self, key: ShareKey, partition: Partition) -> SharePartition:
-        """Return a share partition, which may be loading. One that has ended is loaded anew."""
+        """Return a share partition that has not ended; it may be loading. One that has ended is
+        loaded anew. Raise the error of one that cannot be loaded."""
         known = self.get(key)
         if known is not None and known.is_retired:
             known.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -56,8 +57,8 @@ class SharePartitions:
             if not partition.is_leader:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, topic=partition.topic)
             known = SharePartition(self._services, key, partition)
-            if known.error is None:
-                self._known[key] = known
+            known.check()
+            self._known[key] = known
             if len(self._known) > self._swept + _SWEPT_AT:
                 self._sweep()
         return known

@@ -73,7 +73,16 @@ class Piece:
     """A run of offsets in one state. Both ends are included."""
 
     __slots__ = (
-        *("deliveries", "due_ms", "first", "is_buried", "is_burying", "last", "member_id"),
+        *(
+            "batch_size",
+            "deliveries",
+            "due_ms",
+            "first",
+            "is_buried",
+            "is_burying",
+            "last",
+            "member_id",
+        ),
         *("pending", "pending_due_ms", "state"),
     )
 
@@ -82,6 +91,9 @@ class Piece:
         self.last = last
         self.state = state
         self.deliveries = deliveries
+        self.batch_size = last - first + 1
+        """How many records the batch had when it was first delivered, or loaded. Its pieces keep
+        the number."""
         self.member_id = NO_MEMBER
         """The holder of the lock while it is acquired."""
         self.due_ms = 0
@@ -119,6 +131,7 @@ class Piece:
         """Cut the piece before `offset`, and return the second part."""
         assert self.first < offset <= self.last
         rest = Piece(offset, self.last, self.state, self.deliveries)
+        rest.batch_size = self.batch_size
         rest.member_id, rest.due_ms, rest.pending = self.member_id, self.due_ms, self.pending
         rest.pending_due_ms, rest.is_buried = self.pending_due_ms, self.is_buried
         self.last = offset - 1

@@ -37,7 +37,7 @@ class ShareSession:
 
     def __init__(self, places: Iterable[TopicIdPartition], connection: Hashable) -> None:
         self.places: dict[TopicIdPartition, None] = dict.fromkeys(places)
-        self.epoch = _next(INITIAL_EPOCH)
+        self.epoch = INITIAL_EPOCH + 1
         """The epoch of the next request."""
         self.connection = connection
 
@@ -87,7 +87,7 @@ class ShareSessions:
     ) -> ShareSession:
         """Continue a session with the next request, and apply its changes. Raise
         INVALID_SHARE_SESSION_EPOCH for any other request."""
-        session = self.existing(key)
+        session = self._sessions.get(key) or self.existing(key)
         if session.epoch != epoch:
             raise KafkaError(
                 ErrorCode.INVALID_SHARE_SESSION_EPOCH, epoch=epoch, expected=session.epoch
@@ -96,7 +96,7 @@ class ShareSessions:
             session.places.setdefault(place)
         for place in forgotten:
             session.places.pop(place, None)
-        session.epoch = _next(epoch)
+        session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1  # KIP-932: never 0 again
         return session
 
     def end(self, key: SessionKey) -> ShareSession | None:
@@ -116,8 +116,3 @@ class ShareSessions:
     def of_connection(self, connection: Hashable) -> tuple[SessionKey, ...]:
         """Return the keys of the sessions of a connection."""
         return tuple(self._by_connection.get(connection, ()))
-
-
-def _next(epoch: int) -> int:
-    """Return the epoch after this one. The last one is followed by 1."""
-    return 1 if epoch == _EPOCH_MAX else epoch + 1

@@ -43,9 +43,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from moldau.broker.share.piece import (
+    FINAL,
     NO_MEMBER,
     AcknowledgeType,
     Acquired,
@@ -54,9 +56,12 @@ from moldau.broker.share.piece import (
     RecordState,
     Stored,
 )
+from moldau.broker.share.settings import ShareSettings
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 Ticket: TypeAlias = object
+_FIRST: Final = attrgetter("first")
 _FEWEST_DELIVERIES: Final = 2
 """With this limit or less there is nothing to halve."""
 
@@ -74,27 +79,6 @@ _STATE_OF: Final = {
 }
 
 
-class ShareSettings(NamedTuple):
-    """The settings of the group, as they are now."""
-
-    lock_ms: int
-    delivery_limit: int
-    lock_limit: int
-    may_renew: bool = True
-    backoff_ms: tuple[int, ...] = ()
-    """How long a record rests after its first delivery, its second, and so on; the last one counts
-    for all that follow."""
-
-    buries: bool = False
-    """Whether there is a dead letter topic."""
-
-    def rest_after(self, deliveries: int) -> int:
-        """Return how long a record rests that was delivered this often."""
-        if not self.backoff_ms:
-            return 0
-        return self.backoff_ms[min(deliveries, len(self.backoff_ms)) - 1]
-
-
 class ReadBatch(NamedTuple):
     """A batch that was read from the log."""
 
@@ -106,7 +90,7 @@ class ReadBatch(NamedTuple):
     """Before when its records are not delivered the first time."""
 
 
-class Wanted(NamedTuple):
+class AcquireLimits(NamedTuple):
     """How much a member wants."""
 
     records: int
@@ -213,7 +197,8 @@ class Window:
     def fetch_offset(self) -> int:
         """The offset to read from: of the first record that a member can have."""
         for piece in self.pieces:
-            if piece.is_available:
+            # `is_available`, without a call for each piece
+            if piece.state is RecordState.AVAILABLE and piece.pending is None and not piece.due_ms:
                 return piece.first
         return self.next_offset
 
@@ -224,7 +209,8 @@ class Window:
 
     def can_acquire(self, settings: ShareSettings) -> bool:
         """Whether a member could have a record, if the log has one."""
-        return len(self) < settings.lock_limit or any(each.is_available for each in self.pieces)
+        count = self.next_offset - self.start_offset
+        return count < settings.lock_limit or any(each.is_available for each in self.pieces)
 
     @property
     def complete_count(self) -> int:
@@ -238,7 +224,7 @@ class Window:
 
     def _index_of(self, offset: int) -> int:
         """Return the index of the piece that holds the offset."""
-        return bisect_right(self.pieces, offset, key=_first_of) - 1
+        return bisect_right(self.pieces, offset, key=_FIRST) - 1
 
     def _cut(self, offset: int) -> int:
         """Let a piece begin at this offset of the window, or at its end. Return its index."""
@@ -260,7 +246,7 @@ class Window:
         self,
         member_id: str,
         read: Sequence[ReadBatch],
-        wanted: Wanted,
+        wanted: AcquireLimits,
         settings: ShareSettings,
         now_ms: int,
     ) -> list[Acquired]:
@@ -278,6 +264,8 @@ class Window:
         for piece in taken:
             piece.state = RecordState.ACQUIRED
             piece.member_id = member_id
+            if not piece.deliveries:
+                piece.batch_size = len(piece)
             piece.deliveries += 1
             piece.due_ms = now_ms + settings.lock_ms
             self._lock(piece)
@@ -325,7 +313,7 @@ class Window:
             first = after
 
     def _take_available(
-        self, read: Sequence[ReadBatch], wanted: Wanted, settings: ShareSettings
+        self, read: Sequence[ReadBatch], wanted: AcquireLimits, settings: ShareSettings
     ) -> list[Piece]:
         """Return available pieces of the window that were read, until there are enough records."""
         first = max(read[0].first, self.start_offset)
@@ -359,7 +347,7 @@ class Window:
     def _take_new(
         self,
         read: Sequence[ReadBatch],
-        wanted: Wanted,
+        wanted: AcquireLimits,
         left: int,
         settings: ShareSettings,
         now_ms: int,
@@ -425,11 +413,12 @@ class Window:
         """Note what a member says. All counts, or nothing. `ticket` is answered by `ready`."""
         self.on_time(now_ms, settings)
         try:
-            _check_apart(batches)
+            if len(batches) > 1:
+                _check_apart(batches)
             for batch in batches:
                 self._check(member_id, batch, settings)
         except KafkaError as error:
-            self._answers.append((ticket, error))
+            self._answers.append((ticket, without_frames(error)))
             return
         pieces: list[Piece] = []
         letters: list[Letter] = []
@@ -470,10 +459,9 @@ class Window:
         what is to be buried."""
         first = max(batch.first, self.start_offset)
         while first <= batch.last:
-            kind = batch.type_at(first)
-            last = batch.last
+            kind, last = batch.types[0], batch.last
             if len(batch.types) > 1:
-                last = first
+                kind, last = batch.type_at(first), first
                 while last < batch.last and batch.type_at(last + 1) == kind:
                     last += 1
             for piece in self.pieces[self._cut(first) : self._cut(last + 1)]:
@@ -485,12 +473,14 @@ class Window:
                 pieces.append(piece)
                 if kind == AcknowledgeType.REJECT:
                     letter = _letter(piece, batch.reason or REJECTED)
-                if letter is not None and settings.buries and not piece.is_buried:
+                if letter is not None and settings.dead_letter_topic and not piece.is_buried:
                     letters.append(letter)
+                if piece.pending is not RecordState.AVAILABLE:
+                    continue
                 rest_ms = batch.delay_ms
                 if rest_ms < 0:
                     rest_ms = settings.rest_after(piece.deliveries)
-                if piece.pending is RecordState.AVAILABLE and rest_ms > 0:
+                if rest_ms > 0:
                     piece.pending_due_ms = now_ms + rest_ms
             first = last + 1
 
@@ -525,7 +515,7 @@ class Window:
         letters: list[Letter] = []
         for piece in held:
             letter = _begin(piece, RecordState.AVAILABLE, settings)
-            if letter is not None and settings.buries and not piece.is_buried:
+            if letter is not None and settings.dead_letter_topic and not piece.is_buried:
                 letters.append(letter)
         self._end_request(held, letters, ticket)
 
@@ -553,12 +543,12 @@ class Window:
                 piece.due_ms = now_ms + BURIED_AGAIN_MS
             self._lock(piece)
         if burial.ticket is not None:
-            self._answers.append((burial.ticket, error))
+            self._answers.append((burial.ticket, without_frames(error)))
         self.on_time(now_ms, settings)
 
     def _give_up(self, piece: Piece, settings: ShareSettings) -> None:
         """Archive a piece after its last delivery."""
-        if settings.buries:
+        if settings.dead_letter_topic:
             piece.pending, piece.pending_due_ms = RecordState.ARCHIVED, 0
             letters = [] if piece.is_buried else [_letter(piece, TOO_OFTEN)]
             self._end_request([piece], letters, None)
@@ -578,11 +568,13 @@ class Window:
             piece.due_ms = until_ms
             self._lock(piece)
 
-    def on_time(self, now_ms: int, settings: ShareSettings) -> None:
-        """End the rests and the locks that are over. Records are available again when their rest
-        ends. After a lock they are available again, or archived if that was the last delivery; that
-        is stored, but nothing waits for it."""
+    def on_time(self, now_ms: int, settings: ShareSettings) -> bool:
+        """End the rests and the locks that are over, and return whether there were any. Records are
+        available again when their rest ends. After a lock they are available again, or archived if
+        that was the last delivery; that is stored, but nothing waits for it."""
         locks = self._locks
+        if not locks or locks[0][0] > now_ms:
+            return False
         while locks and locks[0][0] <= now_ms:
             due_ms, _, piece = heappop(locks)
             if not _is_due(piece, due_ms, self.start_offset):
@@ -599,16 +591,18 @@ class Window:
                 self._note_lapsed(piece)
             self._has_more = True
         self._advance()
+        return True
 
     def _note_lapsed(self, piece: Piece) -> None:
         rest_ms = piece.due_ms if piece.is_resting else 0
         self._lapsed.append(Stored(piece.first, piece.last, piece.state, piece.deliveries, rest_ms))
         self._must_store = True
 
-    def on_log_start(self, offset: int) -> None:
-        """The log has deleted the records before `offset`: they are done, even if they are held."""
+    def on_log_start(self, offset: int) -> bool:
+        """The log has deleted the records before `offset`: they are done, even if they are held.
+        Return whether there were any."""
         if offset <= self.start_offset:
-            return
+            return False
         if offset >= self.next_offset:
             self.pieces.clear()
             self.start_offset = self.next_offset = offset
@@ -618,6 +612,7 @@ class Window:
         self._must_store = True
         self._has_more = True
         self._advance()
+        return True
 
     def store_start(self) -> None:
         """Store where the window starts, although nothing has changed: it was chosen just now. If
@@ -638,14 +633,16 @@ class Window:
             assert pending is not None
             if error is None:
                 piece.move(pending)
-                self._rest(piece, piece.pending_due_ms)
+                if piece.pending_due_ms:
+                    self._rest(piece, piece.pending_due_ms)
                 self._has_more |= piece.is_available
                 continue
             if piece.is_buried and piece.state is RecordState.ACQUIRED and piece.due_ms <= now_ms:
                 piece.member_id = NO_MEMBER  # its lock is over: only this window can end it
                 piece.due_ms = now_ms + BURIED_AGAIN_MS
             self._lock(piece)  # the member has it again, unless its lock is over
-        self._answers += ((ticket, error) for ticket in tickets)
+        for ticket in tickets:
+            self._answers.append((ticket, without_frames(error)))
         self._advance()
         self.on_time(now_ms, settings)
 
@@ -673,33 +670,20 @@ class Window:
         self._unstored, self._lapsed, self._tickets = [], [], []
         self._storing = pieces, lapsed, tickets
         self._must_store = False
-        start, done = self._start_after()
-        runs = [
-            Stored(each.first, each.last, _stored_state(each), each.deliveries, each.pending_due_ms)
-            for each in pieces
-        ]
-        return Store(start, done, tuple(run for run in (*lapsed, *runs) if run.last >= start))
-
-    def _start_after(self) -> tuple[int, int]:
-        """Return the start offset, and how many records behind it are done, after the store."""
-        start, done, is_front = self.start_offset, 0, True
-        for piece in self.pieces:
-            state = piece.state
-            if piece.pending is not None and not piece.is_burying:
-                state = piece.pending
-            is_done = state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
-            if is_front and is_done:
-                start = piece.last + 1
-            else:
-                is_front = False
-                done += len(piece) if is_done else 0
-        return start, done
+        start, done = _start_after(self.start_offset, self.pieces)
+        runs = [run for run in lapsed if run.last >= start]
+        for each in pieces:
+            assert each.pending is not None
+            if each.last >= start:
+                rest_ms = each.pending_due_ms
+                runs.append(Stored(each.first, each.last, each.pending, each.deliveries, rest_ms))
+        return Store(start, done, tuple(runs))
 
     def _advance(self) -> None:
         """Move the start over the records that are done."""
         count = 0
         for piece in self.pieces:
-            if not piece.is_final:
+            if piece.state not in FINAL:
                 break
             self.start_offset = piece.last + 1
             count += 1
@@ -720,6 +704,22 @@ class Window:
         self._answers += ((ticket, error) for ticket in tickets)
 
 
+def _start_after(start: int, pieces: Iterable[Piece]) -> tuple[int, int]:
+    """Return the start offset, and how many records behind it are done, after the store."""
+    done, is_front = 0, True
+    for piece in pieces:
+        state = piece.state
+        if piece.pending is not None and not piece.is_burying:
+            state = piece.pending
+        is_done = state in FINAL
+        if is_front and is_done:
+            start = piece.last + 1
+        else:
+            is_front = False
+            done += len(piece) if is_done else 0
+    return start, done
+
+
 def _archive(pieces: Iterable[Piece]) -> None:
     for piece in pieces:
         piece.move(RecordState.ARCHIVED)
@@ -737,17 +737,13 @@ def _begin(piece: Piece, state: RecordState, settings: ShareSettings) -> Letter 
 
 def _is_due(piece: Piece, due_ms: int, start_offset: int) -> bool:
     """Whether an entry of the heap still says when something ends."""
-    is_locked = piece.state is RecordState.ACQUIRED and piece.pending is None
-    is_current = piece.due_ms == due_ms and piece.last >= start_offset
-    return is_current and (is_locked or piece.is_resting)
+    if piece.due_ms != due_ms or piece.last < start_offset:
+        return False
+    return (piece.state is RecordState.ACQUIRED and piece.pending is None) or piece.is_resting
 
 
 def _letter(piece: Piece, reason: str) -> Letter:
     return Letter(piece.first, piece.last, piece.deliveries, reason)
-
-
-def _first_of(piece: Piece) -> int:
-    return piece.first
 
 
 def _check_apart(batches: Sequence[Acknowledgement]) -> None:
@@ -757,13 +753,10 @@ def _check_apart(batches: Sequence[Acknowledgement]) -> None:
             raise _invalid_state("a record is acknowledged twice", after)
 
 
-def _stored_state(piece: Piece) -> RecordState:
-    assert piece.pending is not None
-    return piece.pending
-
-
 def _is_suspect(deliveries: int, settings: ShareSettings) -> bool:
-    """Whether records that were delivered this often are delivered in smaller pieces."""
+    """Whether records that were delivered this often are delivered in smaller pieces: the half of
+    their batch, then the half of that, and one by one at last. So the poison among them is found,
+    and the others are not given up with it."""
     half = max(_FEWEST_DELIVERIES, -(-settings.delivery_limit // 2))
     return settings.delivery_limit > _FEWEST_DELIVERIES and deliveries >= half
 
@@ -772,7 +765,7 @@ def _suspect_size(piece: Piece, settings: ShareSettings) -> int:
     half = max(_FEWEST_DELIVERIES, -(-settings.delivery_limit // 2))
     if piece.deliveries >= settings.delivery_limit - 1:
         return 1
-    return max(1, len(piece) >> (piece.deliveries - half + 1))
+    return max(1, piece.batch_size >> (piece.deliveries - half + 1))
 
 
 def _invalid_state(text: str, batch: Acknowledgement) -> KafkaError:

@@ -52,7 +52,16 @@ class Connector(Plugin):
     task_modules: ClassVar[Sequence[str]] = ()
     """Modules that the tasks need and that take long to import. They are imported once for all
     task processes, so importing them must not start a thread or open a file or connection."""
+    file_settings: ClassVar[Sequence[str]] = ()
+    """The settings that are paths of files, with or without a pattern, or addresses of fsspec. They
+    must be below the worker's `connect.file.directories`."""
     context: ConnectorContext
+
+    @classmethod
+    def named_files(cls, props: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the settings of a resolved config that name files, with the paths. Override it
+        where a path is a part of a setting, as in the address of a database that is a file."""
+        return {name: props[name] for name in cls.file_settings if name in props}
 
     def initialize(self, context: ConnectorContext) -> None:
         self.context = context

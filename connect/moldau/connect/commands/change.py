@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.connect_rest import Rest, RestRefused, add_json, add_url
+from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_table
+from moldau.operations.connectors import Rest, RestRefused
 
 Act = Callable[[Namespace, Context], int]
 
@@ -60,7 +61,7 @@ def create_connectors(arguments: Namespace, context: Context) -> int:
 
     connectors = load_connectors(arguments.files)
     done = []
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         for name, config in connectors.items():
             if arguments.update:
                 rest.ask("PUT", rest.connector(name, "/config"), config)
@@ -70,14 +71,12 @@ def create_connectors(arguments: Namespace, context: Context) -> int:
     return _done(arguments, context, "updated" if arguments.update else "created", done)
 
 
-_RUNS: Final = "must be in the STOPPED state"
-"""What the worker says of offsets of a connector that is not stopped, in the words of Java's."""
 _DONE = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
 
 
 def _target(action: str) -> Act:
     def act(arguments: Namespace, context: Context) -> int:
-        with Rest(arguments, context) as rest:
+        with open_rest(arguments, context) as rest:
             for name in arguments.names:
                 rest.ask("PUT", rest.connector(name, f"/{action}"))
         return _done(arguments, context, _DONE[action], arguments.names)
@@ -86,18 +85,16 @@ def _target(action: str) -> Act:
 
 
 def restart_connectors(arguments: Namespace, context: Context) -> int:
-    query = {
-        "includeTasks": str(not arguments.no_tasks).lower(),
-        "onlyFailed": str(arguments.only_failed).lower(),
-    }
-    with Rest(arguments, context) as rest:
+    tasks, failed = (str(not arguments.no_tasks).lower(), str(arguments.only_failed).lower())
+    with open_rest(arguments, context) as rest:
         for name in arguments.names:
-            rest.ask("POST", rest.connector(name, "/restart"), **query)
+            path = rest.connector(name, "/restart")
+            rest.ask("POST", path, includeTasks=tasks, onlyFailed=failed)
     return _done(arguments, context, "restarting", arguments.names)
 
 
 def delete_connectors(arguments: Namespace, context: Context) -> int:
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         for name in arguments.names:
             rest.ask("DELETE", rest.connector(name))
     return _done(arguments, context, "deleted", arguments.names)
@@ -111,19 +108,28 @@ def _offsets(rest: Rest, arguments: Namespace) -> Any:
         if arguments.set:
             return rest.ask("PATCH", path, _body(arguments.set))
     except RestRefused as error:
-        if _RUNS not in str(error):
+        if _is_stopped(rest, arguments.name):
             raise
         raise RestRefused(
             f"offsets change only while the connector is stopped: `moldau connect stop "
             f"{arguments.name}` before, and `resume` after it"
-        ) from None
+        ) from error
     return rest.ask("GET", path)
+
+
+def _is_stopped(rest: Rest, name: str) -> bool:
+    """Whether the connector is stopped, or its state cannot be had: then the error stays."""
+    try:
+        status = rest.ask("GET", rest.connector(name, "/status"))
+    except RestRefused:
+        return True
+    return bool(status["connector"]["state"] == "STOPPED")
 
 
 def change_offsets(arguments: Namespace, context: Context) -> int:
     if arguments.set and arguments.reset:
         raise UsageError("--set and --reset exclude each other")
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         answer = _offsets(rest, arguments)
     if arguments.json:
         write_json(context.out, answer)

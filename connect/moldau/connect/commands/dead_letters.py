@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import bootstrap_named
-from moldau.cli.connect_rest import Rest, add_json, add_url
+from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_table
 from moldau.errors import MoldauError
 
@@ -55,12 +55,12 @@ def configure(actions: Any) -> None:
 
 
 def act(arguments: Namespace, context: Context) -> int:
-    from moldau.connect.config.topics import topic_name_problem
+    from moldau.connect.config.connectors import topic_name_problem
 
     problem = None if arguments.to is None else topic_name_problem(arguments.to)
     if problem is not None:
         raise UsageError(f"--to {arguments.to!r}: {problem}")
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         config = rest.ask("GET", rest.connector(arguments.name, "/config"))
     queue = config.get(NAME, "").strip()
     if not queue:

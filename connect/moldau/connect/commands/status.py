@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.cli.command import Context, Exit
-from moldau.cli.connect_rest import Rest, add_json, add_url
+from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_lines, write_table
 
 HEADER = ("CONNECTOR", "TYPE", "STATE", "TASKS", "LAG", "RATE/S", "RESTARTS", "GUARANTEE", "ERROR")
@@ -32,7 +32,7 @@ def configure(actions: Any) -> None:
 
 
 def show_names(arguments: Namespace, context: Context) -> int:
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         names = rest.ask("GET", "/connectors")
     if arguments.json:
         write_json(context.out, names)
@@ -43,7 +43,7 @@ def show_names(arguments: Namespace, context: Context) -> int:
 
 def show_status(arguments: Namespace, context: Context) -> int:
     """Print the status. Return FAILED if anything has failed, for scripts."""
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         found: dict[str, Any] = rest.ask("GET", "/v1/connectors")
         for name in arguments.names:
             if name not in found:

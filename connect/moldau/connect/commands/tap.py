@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.connect_rest import Rest, add_url
+from moldau.cli.connect_rest import add_url, open_rest
 from moldau.connect.commands.check import local_worker
 from moldau.connect.commands.worker import add_worker_settings
+
+if TYPE_CHECKING:
+    from moldau.operations.connectors import Rest
 
 
 def configure(actions: Any) -> None:
@@ -40,7 +43,7 @@ def configure(actions: Any) -> None:
 
 def tap(arguments: Namespace, context: Context) -> int:
     """Print records until Ctrl-C, or until `--max` of them were printed."""
-    with Rest(arguments, context) as rest:
+    with open_rest(arguments, context) as rest:
         info = rest.ask("GET", rest.connector(arguments.name))
         topics = _topics(rest, info)
         worker = rest.ask("GET", "/v1/worker")["converters"]
@@ -88,9 +91,11 @@ def _watch(
     from moldau.connect.task.watching import line_of, watching_chain
 
     chain, (topics, bootstrap) = watching_chain(*configs), where
-    reset = "earliest" if arguments.from_beginning else "latest"
     left = arguments.max
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset=reset) as consumer:
+    with Consumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest" if arguments.from_beginning else "latest",
+    ) as consumer:
         consumer.assign(consumer.partitions(*topics))
         while left is None or left > 0:
             for part in consumer.poll(1.0):

@@ -91,6 +91,7 @@ def run_distributed(arguments: Namespace, context: Context) -> int:
 def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int:
     from moldau.connect.commands.files import load_connectors
     from moldau.connect.server import WorkerLocation
+    from moldau.connect.task.file_places import FILE_DIRECTORIES, with_own_files
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
 
@@ -100,6 +101,8 @@ def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int
     state = None if is_distributed else absolute(arguments.state)
     location = WorkerLocation(listen, state)
     connectors = {} if is_distributed else load_connectors(arguments.files)
+    if not is_distributed:
+        settings[FILE_DIRECTORIES] = with_own_files(settings, connectors.values())
 
     async def main(runtime: Runtime) -> None:
         from moldau.connect.server import ConnectWorker
@@ -178,7 +181,7 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
     from moldau.config.properties import parse_properties
     from moldau.connect.rest.protection import JAAS_FILE, jaas_file_of
     from moldau.connect.task.spans import ENDPOINT, RATIO
-    from moldau.link.otlp_metrics import SETTING
+    from moldau.link.telemetry.metrics import SETTING
 
     found = profile_settings(context, arguments.bootstrap, arguments.config)
     if arguments.config is not None:

@@ -5,11 +5,11 @@ Names, types, defaults, groups and orders are Kafka's (KIP-66, 158, 298, 618, 89
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from moldau.connect.config.model import ConfigModel, Problem, key
-from moldau.connect.config.topics import topic_name_problem
 from moldau.connect.java.regex import PatternError, compiled
 
 COMMON, TRANSFORMS, PREDICATES = "Common", "Transforms", "Predicates"
@@ -377,3 +377,13 @@ def _matches(patterns: Sequence[str], topic: str) -> bool:
 
 def _invalid(name: str, value: str, reason: str) -> str:
     return f"Invalid value {value} for configuration {name}: {reason}"
+
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Return why this name is invalid for a topic; None if it is valid."""
+    if _LEGAL.fullmatch(name) and name not in (".", ".."):
+        return None
+    return "the name of a topic has 1 to 249 ASCII letters, digits, . _ and -"

@@ -170,6 +170,10 @@ class ConfigModel(BaseModel):
         default or None. Name the setting that the user should change."""
         return ()
 
+    def warnings(self) -> Iterable[Problem]:
+        """Yield likely mistakes that are no errors, for `lint`."""
+        return ()
+
     def recommended(self, name: str) -> Sequence[str]:
         """Return values to recommend for a setting, given the others."""
         return type(self).named()[name].choices if self.offers_choices else ()

@@ -7,14 +7,24 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
-from moldau.client.base.extras import need
-from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
-from moldau.connect.converters.avro_schemas import DEFAULT_NAME, UNION, from_avro, to_avro
+from moldau.connect.converters.avro_schemas import (
+    DEFAULT_NAME,
+    UNION,
+    branch_name,
+    from_avro,
+    to_avro,
+)
 from moldau.connect.converters.registered import Read, RegisteredConverter, Write
 from moldau.connect.data.schema import Schema, Type
 from moldau.connect.data.struct import Struct
 from moldau.connect.data.validation import validate
 from moldau.connect.errors import DataError
+from moldau.errors import ConfigError
+from moldau.plugins.extras import need
+from moldau.values.avro.read import shape_of, value_reader
+from moldau.values.avro.schemas import parse_avro
+from moldau.values.failures import DeserializationFailed
+from moldau.values.schema import Schema as RegistrySchema
 
 Convert = Callable[[Any], Any]
 
@@ -24,7 +34,7 @@ class AvroConverter(RegisteredConverter):
     registry."""
 
     java_names = ("io.confluent.connect.avro.AvroConverter",)
-    libraries = (("fastavro", "avro"), ("httpcore2", "schema-registry"))
+    libraries = (("fastavro", "avro"),)
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:
         self._fastavro = need("fastavro", "avro")
@@ -43,8 +53,9 @@ class AvroConverter(RegisteredConverter):
     def writer(self, schema: Schema | None, registered: RegistrySchema) -> Write:
         assert schema is not None
         fastavro = self._fastavro
-        parsed = fastavro.parse_schema(json.loads(registered.text))
-        convert, required = _to_avro_value(schema), schema.optionally(False)
+        parsed, named = self._parsed(registered)
+        names = {full.rpartition(".")[2]: full for full in named}
+        convert, required = _to_avro_value(schema, names), schema.optionally(False)
 
         def write(value: Any) -> bytes:
             validate(required, value)
@@ -58,36 +69,41 @@ class AvroConverter(RegisteredConverter):
         return write
 
     def reader(self, registered: RegistrySchema) -> tuple[Schema | None, Read]:
-        fastavro = self._fastavro
-        described = json.loads(registered.text)
-        schema = from_avro(described)
-        parsed, convert = fastavro.parse_schema(described), _from_avro_value(schema)
+        parsed, named = self._parsed(registered)
+        schema = from_avro(parsed)
+        convert = _from_avro_value(schema)
+        of_bytes = value_reader(shape_of(parsed, named), parsed, names_branches=True)
 
         def read(data: bytes, start: int) -> Any:
-            buffer = BytesIO(data)
-            buffer.seek(start)
             try:
-                found = fastavro.schemaless_reader(buffer, parsed, None)
-            except (EOFError, ValueError, IndexError, KeyError, TypeError) as error:
+                found = of_bytes(data, start)
+            except DeserializationFailed as error:
                 raise DataError(f"this is no Avro of its schema: {error}") from None
-            left = len(data) - buffer.tell()
-            if left:
-                raise DataError("this is no Avro of its schema: bytes are left over", bytes=left)
             return convert(found)
 
         return schema, read
+
+    def _parsed(self, registered: RegistrySchema) -> tuple[Any, dict[str, Any]]:
+        """Return the schema parsed for fastavro, with those of other subjects that it refers to."""
+        referenced = self._asked(self._registry.references, registered)
+        try:
+            return parse_avro(registered, referenced.values())
+        except ConfigError as error:
+            raise DataError(error.reason) from error
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _to_avro_value(schema: Schema) -> Convert:
-    """Return a function from a Connect value to a value that fastavro writes."""
+def _to_avro_value(schema: Schema, names: Mapping[str, str]) -> Convert:
+    """Return a function from a Connect value to a value that fastavro writes. `names` are the full
+    names of Avro's types by their short ones, by which a union's struct has its branches."""
     if schema.type is Type.STRUCT:
-        fields = [(f.name, _to_avro_value(f.schema)) for f in schema.fields]
+        fields = [(f.name, _to_avro_value(f.schema, names)) for f in schema.fields]
         if schema.name == UNION:
-            return lambda value: _chosen(fields, value)
+            named = [(names.get(name, name), convert) for name, convert in fields]
+            return lambda value: _chosen(named, value)
         return lambda value: (
             None
             if value is None
@@ -96,17 +112,20 @@ def _to_avro_value(schema: Schema) -> Convert:
             }
         )
     if schema.type is Type.ARRAY and schema.value_schema is not None:
-        convert = _to_avro_value(schema.value_schema)
+        convert = _to_avro_value(schema.value_schema, names)
         return lambda value: None if value is None else [convert(item) for item in value]
     if schema.type is Type.MAP and schema.value_schema is not None:
-        return _map_to_avro(schema)
+        return _map_to_avro(schema, names)
     return _same
 
 
-def _map_to_avro(schema: Schema) -> Convert:
+def _map_to_avro(schema: Schema, names: Mapping[str, str]) -> Convert:
     assert schema.key_schema is not None
     assert schema.value_schema is not None
-    keys, values = _to_avro_value(schema.key_schema), _to_avro_value(schema.value_schema)
+    keys, values = (
+        _to_avro_value(schema.key_schema, names),
+        _to_avro_value(schema.value_schema, names),
+    )
     if schema.key_schema.type is Type.STRING and not schema.key_schema.optional:
         return lambda value: (
             None if value is None else {name: values(item) for name, item in value.items()}
@@ -119,12 +138,12 @@ def _map_to_avro(schema: Schema) -> Convert:
 
 
 def _chosen(fields: list[tuple[str, Convert]], value: Struct | None) -> Any:
-    """Return the value of the only field that is set in a union's struct."""
+    """Return the only field that is set in a union's struct: the branch's name and the value."""
     if value is None:
         return None
-    for (_, convert), item in zip(fields, value.row, strict=True):
+    for (name, convert), item in zip(fields, value.row, strict=True):
         if item is not None:
-            return convert(item)
+            return name, convert(item)
     return None
 
 
@@ -163,50 +182,18 @@ def _struct_from_avro(schema: Schema) -> Convert:
     return read
 
 
-_PYTHON: dict[Type, tuple[type, ...]] = {
-    Type.INT8: (int,),
-    Type.INT16: (int,),
-    Type.INT32: (int,),
-    Type.INT64: (int,),
-    Type.FLOAT32: (float,),
-    Type.FLOAT64: (float,),
-    Type.BOOLEAN: (bool,),
-    Type.STRING: (str,),
-    Type.BYTES: (bytes,),
-    Type.ARRAY: (list,),
-    Type.MAP: (dict,),
-    Type.STRUCT: (dict,),
-}
-
-
 def _union_from_avro(schema: Schema) -> Convert:
-    fields = [(field.schema, _from_avro_value(field.schema)) for field in schema.fields]
+    fields = {
+        field.name: (field.position, _from_avro_value(field.schema)) for field in schema.fields
+    }
 
     def read(value: Any) -> Any:
         if value is None:
             return None
+        name, inner = value
+        position, convert = fields[branch_name(name)]
         row: list[Any] = [None] * len(fields)
-        for position, (part, convert) in enumerate(fields):
-            if _is_of(part, value):
-                row[position] = convert(value)
-                return Struct.of_row(schema, row)
-        raise DataError(f"no type of the union fits a {type(value).__name__}")
+        row[position] = convert(inner)
+        return Struct.of_row(schema, row)
 
     return read
-
-
-def _is_of(schema: Schema, value: Any) -> bool:
-    if schema.logical is not None:
-        try:
-            validate(schema, value)
-        except DataError:
-            return False
-        return True
-    if isinstance(value, bool):
-        return schema.type is Type.BOOLEAN
-    if schema.type is Type.STRUCT and isinstance(value, dict):
-        return value.keys() == schema.positions.keys()
-    fits = isinstance(value, _PYTHON[schema.type])
-    if fits and schema.type in (Type.INT8, Type.INT16, Type.INT32):
-        return bool(-(2**31) <= value < 2**31)
-    return fits

@@ -6,7 +6,6 @@ Attributes keep what Avro cannot express: `connect.type` (int8, int16), `connect
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +62,9 @@ class _Writing:
         self._named: dict[str, Schema] = {}
 
     def of(self, schema: Schema) -> Any:
+        if schema.name == UNION:
+            branches = [self._required(field.schema) for field in schema.fields]
+            return ["null", *branches] if schema.optional else branches
         described = self._required(schema)
         if not schema.optional:
             return described
@@ -171,9 +173,9 @@ def _default(schema: Schema, value: Any) -> Any:
     return value
 
 
-def from_avro(described: Any) -> Schema:
-    """Return the Connect schema of an Avro schema in JSON."""
-    return _Reading().of(described, "")
+def from_avro(parsed: Any) -> Schema:
+    """Return the Connect schema of a parsed Avro schema, in which names are full names."""
+    return _Reading().of(parsed)
 
 
 class _Reading:
@@ -182,48 +184,44 @@ class _Reading:
     def __init__(self) -> None:
         self._named: dict[str, Schema | None] = {}
 
-    def of(self, described: Any, namespace: str) -> Schema:
+    def of(self, described: Any) -> Schema:
         if isinstance(described, list):
-            return self._union(described, namespace)
+            return self._union(described)
         if isinstance(described, str):
-            if described in _TO_CONNECT:
-                return Schema(_TO_CONNECT[described])
-            return self._reference(described, namespace)
-        if not isinstance(described, dict) or "type" not in described:
-            raise DataError(f"no Avro schema: {json.dumps(described)[:200]}")
+            return self._reference(described)
         kind = described["type"]
-        if isinstance(kind, (dict, list)):
-            return self.of(kind, namespace)
+        if not isinstance(kind, str):
+            return self.of(kind)
         if kind == "record":
-            return self._record(described, namespace)
+            return self._record(described)
         if kind == "array":
-            return self._array(described, namespace)
+            return self._array(described)
         if kind == "map":
-            values = self.of(described["values"], namespace)
+            values = self.of(described["values"])
             return _with_traits(Schema.map(Schema(Type.STRING), values), described)
         if kind not in _TO_CONNECT:
-            return self._reference(kind, namespace)
+            return self._reference(kind)
         schema = _with_traits(_primitive_of(kind, described), described)
         if kind in ("enum", "fixed"):
-            self._named[_full_name(described, namespace)] = schema
+            self._named[described["name"]] = schema
         return schema
 
-    def _reference(self, name: str, namespace: str) -> Schema:
-        for full in (name, f"{namespace}.{name}"):
-            if full in self._named:
-                known = self._named[full]
-                if known is None:
-                    raise DataError(f"the Avro type {full} holds itself; Connect has no such type")
-                return known
-        raise DataError(f"the Avro type {name} is not defined")
+    def _reference(self, name: str) -> Schema:
+        if name in _TO_CONNECT:
+            return Schema(_TO_CONNECT[name])
+        if name not in self._named:
+            raise DataError(f"the Avro type {name} has no Connect type")
+        known = self._named[name]
+        if known is None:
+            raise DataError(f"the Avro type {name} holds itself; Connect has no such type")
+        return known
 
-    def _record(self, described: dict[str, Any], namespace: str) -> Schema:
-        full = _full_name(described, namespace)
+    def _record(self, described: dict[str, Any]) -> Schema:
+        full = described["name"]
         self._named[full] = None
-        inside = full.rpartition(".")[0]
         fields = {}
         for field in described["fields"]:
-            part = self.of(field["type"], inside)
+            part = self.of(field["type"])
             default = field.get("default")
             if default is not None:
                 part = part.replace(default=_default_of(part, default))
@@ -235,23 +233,20 @@ class _Reading:
         self._named[full] = schema
         return schema
 
-    def _array(self, described: dict[str, Any], namespace: str) -> Schema:
+    def _array(self, described: dict[str, Any]) -> Schema:
         items = described["items"]
-        part = self.of(items, namespace)
+        part = self.of(items)
         if isinstance(items, dict) and items.get("connect.internal.type") == "MapEntry":
             keys, values = (part.field(name) for name in ("key", "value"))
             if keys is not None and values is not None:
                 return _with_traits(Schema.map(keys.schema, values.schema), described)
         return _with_traits(Schema.array(part), described)
 
-    def _union(self, branches: list[Any], namespace: str) -> Schema:
+    def _union(self, branches: list[Any]) -> Schema:
         others = [branch for branch in branches if branch != "null"]
         if len(others) == 1:
-            return self.of(others[0], namespace).optionally(len(branches) > 1)
-        fields = {}
-        for branch in others:
-            part = self.of(branch, namespace)
-            fields[branch_name(branch)] = part.optionally()
+            return self.of(others[0]).optionally(len(branches) > 1)
+        fields = {branch_name(each): self.of(each).optionally() for each in others}
         return Schema.struct(fields, name=UNION, optional=len(others) < len(branches))
 
 
@@ -260,14 +255,6 @@ def branch_name(branch: Any) -> str:
     if isinstance(branch, dict):
         return str(branch.get("name", branch["type"])).rpartition(".")[2]
     return str(branch).rpartition(".")[2]
-
-
-def _full_name(described: Mapping[str, Any], namespace: str) -> str:
-    name = str(described["name"])
-    if "." in name:
-        return name
-    around = described.get("namespace", namespace)
-    return f"{around}.{name}" if around else name
 
 
 def _primitive_of(kind: str, described: Mapping[str, Any]) -> Schema:

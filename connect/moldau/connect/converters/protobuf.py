@@ -7,18 +7,10 @@ schemas as descriptors (`format=serialized`, which Confluent's registry and Kara
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.base.extras import need
-from moldau.client.serdes.contract import DeserializationFailed
-from moldau.client.serdes.protobuf_messages import messages_of_file
-from moldau.client.serdes.registry.schemas import PROTOBUF
-from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
-from moldau.client.serdes.wire import read_indexes, write_indexes
 from moldau.connect.config.model import key
-from moldau.connect.converters.protobuf_files import pool_of
 from moldau.connect.converters.protobuf_schemas import ProtobufTraits, to_file
 from moldau.connect.converters.protobuf_values import MessageReaders, struct_maker
 from moldau.connect.converters.registered import (
@@ -31,12 +23,18 @@ from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema, SchemaAndValue
 from moldau.connect.data.validation import validate
 from moldau.connect.errors import DataError
+from moldau.plugins.extras import need
+from moldau.values.failures import DeserializationFailed
+from moldau.values.protobuf.files import descriptor_of, pool_of
+from moldau.values.protobuf.messages import messages_of_file
+from moldau.values.schema import PROTOBUF
+from moldau.values.schema import Schema as RegistrySchema
+from moldau.values.wire import read_indexes, write_indexes
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 _SERIALIZED: Final = "serialized"
-_DEPTH_MAX: Final = 32
 
 
 class ProtobufConfig(RegisteredConfig):
@@ -67,9 +65,9 @@ class ProtobufConverter(RegisteredConverter):
     libraries = (
         ("google.protobuf", "protobuf"),
         ("proto_schema_parser", "protobuf"),
-        ("httpcore2", "schema-registry"),
     )
     config_model = ProtobufConfig
+    schema_format = _SERIALIZED
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:
         need("google.protobuf", "protobuf")
@@ -96,14 +94,14 @@ class ProtobufConverter(RegisteredConverter):
 
     def _find(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
         number, schema = super()._find(subject, own)
-        if schema is not own:  # the latest version, as text
+        if schema != own:  # another version, as text
             schema = self._registry.schema(number, format=_SERIALIZED)
         return number, schema
 
     def writer(self, schema: Schema | None, registered: RegistrySchema) -> Write:
         assert schema is not None
         file = self._file(registered)
-        pool = pool_of(file, self._referenced(registered, _DEPTH_MAX))
+        pool = self._pool(file, registered)
         wanted = _full_name(to_file(schema, self._traits))
         names = [_joined(file.package, each.name) for each in file.message_type]
         index = names.index(wanted) if wanted in names else 0
@@ -134,7 +132,7 @@ class ProtobufConverter(RegisteredConverter):
         """Return None and a reader. The schema depends on the message that the bytes name, so the
         reader returns it with each value."""
         file = self._file(registered)
-        pool = pool_of(file, self._referenced(registered, _DEPTH_MAX))
+        pool = self._pool(file, registered)
         known: dict[tuple[int, ...], tuple[Schema, Callable[[bytes], Any]]] = {}
 
         def read(data: bytes, start: int) -> SchemaAndValue:
@@ -169,38 +167,24 @@ class ProtobufConverter(RegisteredConverter):
 
     # --- files --------------------------------------------------------------------------------
 
-    def _schema(self, number: int | str) -> RegistrySchema:
-        if isinstance(number, str):
-            return self._registry.schema_by_guid(number, format=_SERIALIZED)
-        return self._registry.schema(number, format=_SERIALIZED)
-
     def _file(self, registered: RegistrySchema) -> FileDescriptorProto:
-        from google.protobuf import descriptor_pb2
-        from google.protobuf.message import DecodeError
-
-        try:
-            raw = base64.b64decode(registered.text, validate=True)
-            file = descriptor_pb2.FileDescriptorProto.FromString(raw)
-        except (binascii.Error, ValueError, DecodeError):
+        file = descriptor_of(registered.text)
+        if file is None:
             raise DataError(
                 "the registry gives a protobuf schema as text only, and the converter needs "
                 "descriptors (GET /schemas/ids/ID?format=serialized)"
-            ) from None
+            )
         file.name = file.name or "default"
         return file
 
-    def _referenced(self, registered: RegistrySchema, depth: int) -> dict[str, FileDescriptorProto]:
-        """Return the files of other subjects that a file imports, by their names in the imports."""
-        if registered.references and not depth:
-            raise DataError("the references of a protobuf schema are too deep or go in a circle")
-        found: dict[str, FileDescriptorProto] = {}
-        for each in registered.references:
-            version = self._asked(self._registry.version, each.subject, each.version)
-            other = self._asked(self._schema, version.id)
-            found.update(self._referenced(other, depth - 1))
-            file = found[each.name] = self._file(other)
-            file.name = each.name
-        return found
+    def _pool(self, file: FileDescriptorProto, registered: RegistrySchema) -> Any:
+        """Return a pool with a file and the files that it imports, also those of other subjects."""
+        referenced = {}
+        found = self._asked(self._registry.references, registered, format=_SERIALIZED)
+        for name, each in found.items():
+            referenced[name] = self._file(each)
+            referenced[name].name = name
+        return pool_of(file, referenced)
 
 
 def _joined(package: str, name: str) -> str:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
-from moldau.connect.converters import protobuf_files as files
-from moldau.connect.converters.protobuf_files import Params
 from moldau.connect.data.schema import Logical, Schema, Type
 from moldau.connect.errors import DataError
+from moldau.values.protobuf import files
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -238,6 +237,25 @@ class _Writing:
     def _import(self, file: str) -> None:
         if file not in self._file.dependency:
             self._file.dependency.append(file)
+
+
+class Params:
+    """Reads and writes the parameters in the options of a field."""
+
+    def __init__(self) -> None:
+        from google.protobuf.message_factory import GetMessageClass
+
+        pool = files.pool_of(files.meta_file(), {})
+        self._view = GetMessageClass(pool.FindMessageTypeByName("confluent.FieldOptionsView"))
+
+    def write(self, options: Any, params: Mapping[str, str]) -> None:
+        view: Any = self._view()
+        view.field_meta.params.update(params)
+        options.MergeFromString(view.SerializeToString())
+
+    def read(self, options: Any) -> dict[str, str]:
+        view: Any = self._view.FromString(options.SerializeToString())
+        return dict(view.field_meta.params)
 
 
 def is_union(schema: Schema) -> bool:

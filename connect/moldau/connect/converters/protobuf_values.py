@@ -7,13 +7,13 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from moldau.connect.converters.protobuf_files import Params
 from moldau.connect.converters.protobuf_schemas import (
     CONNECT_TYPE,
     ENUM,
     LOGICAL_OF,
     TAG,
     UNION,
+    Params,
     ProtobufTraits,
     is_union,
 )

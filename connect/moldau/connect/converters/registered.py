@@ -2,19 +2,21 @@
 
 A schema is registered, or looked up, once for each topic and Connect schema; an id is requested
 once. A registry that does not answer is a RetriableError, one that rejects a request a DataError.
+
+Invariant: options are read from the settings as those of serializers, so that each setting that is
+taken has its effect; nothing is written or read past the rules of a schema (RulesNotRun, which
+fails the task) unless `data.contract.rules` says so.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from moldau.client.serdes.contract import DeserializationFailed, Place
-from moldau.client.serdes.registry.naming import STRATEGIES
+from moldau.client.serdes.contract import Place
+from moldau.client.serdes.registry.naming import STRATEGIES, SchemaOptions
 from moldau.client.serdes.registry.schemas import RegistryError
-from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
-from moldau.client.serdes.wire import frame, unframe
 from moldau.client.settings import serdes as rows
 from moldau.client.sync import SchemaRegistry
 from moldau.config import Setting
@@ -23,6 +25,9 @@ from moldau.connect.config.model import Problem, key
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema, SchemaAndValue
 from moldau.connect.errors import DataError, RetriableError
+from moldau.values.failures import DeserializationFailed
+from moldau.values.schema import Schema as RegistrySchema
+from moldau.values.wire import frame, unframe
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], Any]
@@ -52,6 +57,13 @@ class RegisteredConfig(ConverterConfig):
         "value.subject.name.strategy", "topic", doc="The subject of values, as for keys."
     )
 
+    contract_rules: Literal["refuse", "ignore"] = key(
+        "data.contract.rules",
+        "refuse",
+        doc="Refuse a schema with rules (a data contract) for what is written or read, which are "
+        "not run here, or ignore the rules.",
+    )
+
     def check(self) -> Iterable[Problem]:
         for side, given in (("key", self.key_strategy), ("value", self.value_strategy)):
             if given not in STRATEGIES:
@@ -68,14 +80,14 @@ class RegisteredConverter(Converter):
     """Writes the id of a schema and the payload. A subclass defines the format of both."""
 
     config_model = RegisteredConfig
+    schema_format: ClassVar[str | None] = None
+    """How the registry is to write the schemas that values are read with; None for text."""
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:
         super().configure(props, is_key)
-        config = RegisteredConfig.of(props)
         given = {name: text for name, text in props.items() if name in _OF_REGISTRY}
         self._registry = SchemaRegistry(given)
-        self._auto_register, self._use_latest = config.auto_register, config.use_latest
-        self._subject = STRATEGIES[config.key_strategy if is_key else config.value_strategy]
+        self._options = SchemaOptions.of(self._registry.settings, is_key=is_key)
         self._writers: dict[tuple[str, int], tuple[Schema | None, bytes, Write]] = {}
         self._readers: dict[int | str, tuple[Schema | None, Read]] = {}
 
@@ -106,50 +118,43 @@ class RegisteredConverter(Converter):
         self, topic: str, schema: Schema | None, value: Any
     ) -> tuple[Schema | None, bytes, Write]:
         own, name = self.registered(schema, value)
-        subject = self._subject(Place(topic, self.is_key), name)
+        subject = self._options.subject(Place(topic, self.is_key), name)
         number, written = self._asked(self._find, subject, own)
         if len(self._writers) >= _REMEMBERED_MAX:
             self._writers.clear()
-        known = (schema, frame(number), self.writer(schema, written))
+        known = (schema, frame(number), self._asked(self.writer, schema, written))
         self._writers[topic, id(schema)] = known
         return known
 
     def _find(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
-        if self._use_latest:
-            latest = self._registry.latest(subject)
-            return latest.id, latest.schema
-        if self._auto_register:
-            return self._registry.register(subject, own), own
-        return self._registry.lookup(subject, own).id, own
+        return self._registry.schema_to_write(self._options, subject, own)
 
     def to_connect_data(
         self, topic: str, headers: Headers | None, data: bytes | None
     ) -> SchemaAndValue:
         if data is None:
             return SchemaAndValue(None, None)
-        try:
-            number, start = unframe(data)
-        except DeserializationFailed as error:
-            raise DataError(str(error)) from None
+        number, start = self._asked(unframe, data)
         known = self._readers.get(number)
         if known is None:
             if len(self._readers) >= _REMEMBERED_MAX:
                 self._readers.clear()
-            known = self._readers[number] = self.reader(self._asked(self._schema, number))
+            registered = self._asked(self._schema, number)
+            known = self._readers[number] = self._asked(self.reader, registered)
         schema, read = known
         return SchemaAndValue(schema, read(data, start))
 
     def _schema(self, number: int | str) -> RegistrySchema:
-        if isinstance(number, str):
-            return self._registry.schema_by_guid(number)
-        return self._registry.schema(number)
+        return self._registry.schema_to_read(self._options, number, format=self.schema_format)
 
-    def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+    def _asked(self, ask: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
         try:
-            return ask(*arguments)
+            return ask(*arguments, **more)
         except RegistryError as error:
             kind = RetriableError if error.retriable else DataError
             raise kind(f"the schema registry: {error}") from error
+        except DeserializationFailed as error:
+            raise DataError(str(error)) from None
 
     def close(self) -> None:
         self._registry.close()

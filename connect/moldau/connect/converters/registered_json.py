@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import orjson
 
-from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
 from moldau.connect.config.model import key
 from moldau.connect.converters.json import exactly, parsed
 from moldau.connect.converters.json_values import JsonTraits, Readers, Writers, has_decimal
@@ -24,6 +23,7 @@ from moldau.connect.converters.registered import (
 )
 from moldau.connect.data.schema import Schema, Type
 from moldau.connect.errors import DataError
+from moldau.values.schema import Schema as RegistrySchema
 
 _TO_JSON: Mapping[Type, tuple[str, str]] = {
     Type.INT8: ("integer", "int8"),
@@ -58,7 +58,7 @@ class JsonSchemaConverter(RegisteredConverter):
     format of Confluent's schema registry."""
 
     java_names = ("io.confluent.connect.json.JsonSchemaConverter",)
-    libraries = (("jsonschema_rs", "json-schema"), ("httpcore2", "schema-registry"))
+    libraries = (("jsonschema_rs", "json-schema"),)
     config_model = JsonSchemaConfig
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:

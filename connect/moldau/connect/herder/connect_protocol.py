@@ -9,7 +9,6 @@ A task number of -1 stands for the connector itself.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +16,8 @@ from typing import Final
 from moldau.connect.herder.plan import Assignment
 from moldau.connect.storage.keys import TaskId
 from moldau.errors import MalformedMessage
+from moldau.protocol.declare import Data, Struct, field
+from moldau.protocol.types import BytesView, Int16, Int32, Int64, String
 
 PROTOCOL_TYPE: Final = "connect"
 VERSIONS: Final = {"default": 0, "compatible": 1, "sessioned": 2}
@@ -57,121 +58,103 @@ def protocols_of(setting: str) -> list[str]:
     }.get(setting, [])
 
 
-# Writing
+class ConnectorTasks(Struct):
+    """A connector and the numbers of its tasks; CONNECTOR stands for the connector itself."""
+
+    connector: String
+    numbers: list[Int32]
+
+
+class WorkerStateData(Data, versions="0-2", flexible="none"):
+    """The metadata of a member."""
+
+    url: String
+    config_offset: Int64
+    owned: BytesView | None = field(since=1, default=None, ignorable=True)
+    """A share, without a leader."""
+
+
+class ShareData(Data, versions="0-2", flexible="none"):
+    """The assignment of a member. Java writes null for an empty list."""
+
+    error: Int16
+    leader: String
+    leader_url: String
+    config_offset: Int64
+    assigned: list[ConnectorTasks] | None
+    revoked: list[ConnectorTasks] | None = field(since=1, default=None, ignorable=True)
+    delay_ms: Int32 = field(since=1, default=0, ignorable=True)
 
 
 def write_state(version: int, state: WorkerState) -> bytes:
     """Encode the metadata of a member."""
-    out = struct.pack(">h", version) + _text(state.url) + struct.pack(">q", state.config_offset)
-    if version == 0:
-        return out
-    if state.owned == EMPTY:
-        return out + struct.pack(">i", -1)
-    owned = write_share(version, Share("", "", state.config_offset, state.owned))
-    return out + struct.pack(">i", len(owned)) + owned
+    owned = None
+    if state.owned != EMPTY:
+        owned = write_share(version, Share("", "", state.config_offset, state.owned))
+    data = WorkerStateData(url=state.url, config_offset=state.config_offset, owned=owned)
+    return version.to_bytes(2, "big") + data.encode(version)
 
 
 def write_share(version: int, share: Share) -> bytes:
     """Encode the assignment of a member."""
-    out = struct.pack(">hh", version, share.error) + _text(share.leader) + _text(share.leader_url)
-    out += struct.pack(">q", share.config_offset) + _assignment(share.assigned)
-    if version == 0:
-        return out
-    return out + _assignment(share.revoked) + struct.pack(">i", share.delay_ms)
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack(">h", len(data)) + data
-
-
-def _assignment(assignment: Assignment) -> bytes:
-    by_connector: dict[str, list[int]] = {}
-    for name in sorted(assignment.connectors):
-        by_connector.setdefault(name, []).append(CONNECTOR)
-    for task in sorted(assignment.tasks):
-        by_connector.setdefault(task.connector, []).append(task.task)
-    out = struct.pack(">i", len(by_connector))
-    for name, numbers in by_connector.items():
-        out += _text(name) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
-    return out
-
-
-# Reading
-
-
-class _Reader:
-    """Decodes bytes from another worker: each size is checked against the rest of the bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def number(self, form: str) -> int:
-        size = struct.calcsize(form)
-        (found,) = struct.unpack(form, self.take(size))
-        return int(found)
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or self._at + size > len(self._data):
-            raise MalformedMessage("a worker's state is cut short", at=self._at, size=size)
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def text(self) -> str:
-        return self.take(self.number(">h")).decode("utf-8", "replace")
-
-    def has_ended(self) -> bool:
-        return self._at == len(self._data)
-
-    def assignment(self) -> Assignment:
-        connectors: set[str] = set()
-        tasks: set[TaskId] = set()
-        for _ in range(max(0, self.number(">i"))):
-            name = self.text()
-            for _ in range(max(0, self.number(">i"))):
-                number = self.number(">i")
-                if number == CONNECTOR:
-                    connectors.add(name)
-                else:
-                    tasks.add(TaskId(name, number))
-        return Assignment(frozenset(connectors), frozenset(tasks))
+    data = ShareData(
+        error=share.error,
+        leader=share.leader,
+        leader_url=share.leader_url,
+        config_offset=share.config_offset,
+        assigned=_tasks_of(share.assigned),
+        revoked=_tasks_of(share.revoked),
+        delay_ms=share.delay_ms,
+    )
+    return version.to_bytes(2, "big") + data.encode(version)
 
 
 def read_state(data: bytes) -> WorkerState:
     """Decode the metadata of a member. Raise MalformedMessage for any other bytes."""
-    reader = _Reader(data)
-    version = reader.number(">h")
-    url, offset = reader.text(), reader.number(">q")
-    if version == 0 or reader.has_ended():
-        return WorkerState(url, offset)
-    size = reader.number(">i")
-    owned = EMPTY if size <= 0 else read_share(reader.take(size)).assigned
-    return WorkerState(url, offset, owned)
+    found, _ = WorkerStateData.decode_from(data, 2, _version(data))
+    owned = read_share(bytes(found.owned)).assigned if found.owned else EMPTY
+    return WorkerState(found.url, found.config_offset, owned)
 
 
 def read_share(data: bytes) -> Share:
     """Decode the assignment of a member. Raise MalformedMessage for any other bytes."""
-    reader = _Reader(data)
-    version = reader.number(">h")
-    error = reader.number(">h")
-    leader, url = reader.text(), reader.text()
-    offset, assigned = reader.number(">q"), reader.assignment()
-    revoked, delay_ms = EMPTY, 0
-    if version > 0 and not reader.has_ended():
-        revoked = reader.assignment()
-        delay_ms = 0 if reader.has_ended() else reader.number(">i")
-    return Share(leader, url, offset, assigned, revoked, delay_ms, error)
+    found, _ = ShareData.decode_from(data, 2, _version(data))
+    return Share(
+        found.leader,
+        found.leader_url,
+        found.config_offset,
+        _assignment(found.assigned),
+        _assignment(found.revoked),
+        found.delay_ms,
+        found.error,
+    )
+
+
+def _version(data: bytes) -> int:
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < 0:
+        raise MalformedMessage("a worker's state has a negative version", version=version)
+    return min(version, max(VERSIONS.values()))
+
+
+def _tasks_of(assignment: Assignment) -> list[ConnectorTasks]:
+    numbers = {name: [CONNECTOR] for name in sorted(assignment.connectors)}
+    for task in sorted(assignment.tasks):
+        numbers.setdefault(task.connector, []).append(task.task)
+    return [ConnectorTasks(connector=name, numbers=found) for name, found in numbers.items()]
+
+
+def _assignment(found: list[ConnectorTasks] | None) -> Assignment:
+    each = {TaskId(one.connector, number) for one in found or () for number in one.numbers}
+    connectors = frozenset(task.connector for task in each if task.task == CONNECTOR)
+    return Assignment(connectors, frozenset(task for task in each if task.task != CONNECTOR))
 
 
 def union(assignments: Iterable[Assignment]) -> Assignment:
     """Return the union of all these assignments."""
-    connectors: frozenset[str] = frozenset()
-    tasks: frozenset[TaskId] = frozenset()
-    for each in assignments:
-        connectors |= each.connectors
-        tasks |= each.tasks
-    return Assignment(connectors, tasks)
+    every = tuple(assignments)
+    connectors = frozenset[str]().union(*(each.connectors for each in every))
+    return Assignment(connectors, frozenset[TaskId]().union(*(each.tasks for each in every)))
 
 
 def without(assignment: Assignment, gone: Assignment) -> Assignment:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
-from moldau.client import Assigned, GroupMember
+from moldau.client import Assigned
 from moldau.connect.herder.assignment import Assignor
 from moldau.connect.herder.connect_protocol import (
     CONFIG_MISMATCH,
@@ -35,13 +34,11 @@ from moldau.connect.herder.plan import Assignment, assigned_alone
 from moldau.connect.storage.configs import ConfigImage
 from moldau.connect.storage.stores import ConfigStore
 from moldau.connect.task.settings import client_settings, whole
-from moldau.errors import ConfigError, MoldauError
+from moldau.errors import ConfigError
+from moldau.folds.elected import Elected, Leader
 from moldau.logging import Logger
 from moldau.runtime import Runtime
 
-REJOIN_S: Final = 1.0
-LEAVE_S: Final = 5.0
-"""How long a closing worker waits for a coordinator that may be gone."""
 ROUND_S: Final = 10.0
 OWN_DELAY_MS: Final = 3_000
 """How long the work of a vanished worker waits for it by default."""
@@ -79,30 +76,22 @@ class GroupMembership(Membership):
         self._of_others = EMPTY
         """At the leader: what the other workers have reported and got in the last round. What they
         have to stop is in it until they have stopped it and joined again."""
-        self._leader_url: str | None = None
-        self._is_leader = False
         self._later: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.stops: Stops | None = None
         self._joined = asyncio.Event()
-        self._settled = asyncio.Event()
         names = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms")
-        self._member = GroupMember(
-            {**client_settings(settings), **{name: settings[name] for name in names}},
-            group_id=settings["group.id"],
-            protocol_type=PROTOCOL_TYPE,
-            protocols=self,
-            runtime=runtime,
-        )
+        own = {**client_settings(settings), **{name: settings[name] for name in names}}
+        self._elected = Elected(runtime, own, (settings["group.id"], PROTOCOL_TYPE), self, log)
 
     @property
     def is_leader(self) -> bool:
-        return self._is_leader
+        return self._elected.leads
 
     @property
     def leader_url(self) -> str | None:
-        return self._leader_url
+        leader = self._elected.leader
+        return None if leader is None else leader.url
 
     def assignment(self, image: ConfigImage) -> Assignment:
         return self._mine
@@ -112,31 +101,16 @@ class GroupMembership(Membership):
 
     async def start(self) -> None:
         """Join the group. On return this worker has its first assignment."""
-        await self._member.start()
-        self._watch = self._runtime.spawn(self._stay(), name="stay among the workers")
+        await self._elected.start()
         await self._joined.wait()
 
-    async def _stay(self) -> None:
-        """Join again whenever the membership has ended, for example because the broker lost it."""
-        while True:
-            try:
-                await self._member.wait()
-                return
-            except MoldauError as error:
-                self._log.error("out of the group of workers, joining again", error=str(error))
-            await asyncio.sleep(REJOIN_S)
-            await self._member.rejoin("the membership had ended")
-
     async def settled(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ROUND_S):
-                while self._leader_url is None:  # another round may begin at once
-                    await self._settled.wait()
+        await self._elected.leader_within(ROUND_S)  # another round may begin at once
 
     def on_configs_changed(self) -> None:
         """Join again if connectors or tasks were added or removed. Every worker does: another one
         would hear of the round only from its next heartbeat, seconds later."""
-        if self._leader_url is None:
+        if self._elected.leader is None:
             return  # a round is on, and its assignment is made from these configs
         configured = assigned_alone(self._configs.image)
         if configured != self._shared:
@@ -155,17 +129,14 @@ class GroupMembership(Membership):
         self._giving_up = EMPTY
         if delay_ms:
             await asyncio.sleep(delay_ms / 1000)
-        await self._member.rejoin(why)
+        await self._elected.member.rejoin(why)
 
     async def aclose(self) -> None:
-        for task in (self._later, self._watch):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        if self._later is not None:
+            self._later.cancel()
+            await asyncio.wait([self._later])
         self._mine = self._giving_up = EMPTY
-        self._leader_url, self._is_leader = None, False
-        await self._member.aclose(LEAVE_S)
+        await self._elected.aclose()
 
     # Callbacks of the group (`moldau.client.group.protocols.Protocols`)
 
@@ -224,8 +195,6 @@ class GroupMembership(Membership):
             return
         await self._configs.log.read_to_end()
         self.generation = assigned.generation
-        self._is_leader = assigned.is_leader
-        self._leader_url = share.leader_url
         if assigned.is_leader:
             self._led_generation = assigned.generation
         else:
@@ -245,8 +214,8 @@ class GroupMembership(Membership):
             connectors=len(self._mine.connectors),
             tasks=len(self._mine.tasks),
         )
+        self._elected.announce(Leader(share.leader_url, assigned.is_leader))
         self._joined.set()
-        self._settled.set()
         self.on_change()
         if share.revoked != EMPTY:
             self._rejoin_later(0, "what was given up can go to others")
@@ -259,15 +228,13 @@ class GroupMembership(Membership):
 
     async def on_revoked(self) -> None:
         """Note that there is no leader during a new round. Only eager workers stop everything."""
-        self._settled.clear()
-        self._leader_url, self._is_leader = None, False
+        self._elected.announce(None)
         if self._names == ["default"]:
             await self.on_lost()
 
     async def on_lost(self) -> None:
         """Stop everything: this worker is out of the group, and others run its work."""
-        self._settled.clear()
-        self._leader_url, self._is_leader = None, False
+        self._elected.announce(None)
         gone = union([self._mine, self._giving_up])
         self._mine = self._giving_up = EMPTY
         self.on_change()

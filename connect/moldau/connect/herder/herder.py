@@ -1,30 +1,26 @@
 """The herder: it makes what runs on this worker match the configs, and writes the statuses.
 
-One task, `_reconcile_forever`, does all starts and stops: each change (of configs, of the
-assignment, of a task's state) wakes it, and it compares and acts, so two starts of one task can
-never overlap. Another task writes the statuses, in the order in which they occurred.
-
-Sequence of a new connector: (1) its config is in the log; (2) this worker starts it; (3) its task
-configs are written, if they differ; (4) the commit record makes its tasks wanted; (5) they start.
+`herder_core` decides what starts and stops; one driver asks it, and does that here. Another task
+writes the statuses, in the order in which they occurred.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from moldau.connect.api import Connector
 from moldau.connect.errors import ConnectError, RetriableError
-from moldau.connect.herder import plan
 from moldau.connect.herder.fencing import Claim, Fencing
+from moldau.connect.herder.herder_core import HerderCore, HerderReady, What
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import Assignment, ConnectorRun, RunStep, RunStepKind
 from moldau.connect.herder.signing import KEY_BYTES, is_outdated
-from moldau.connect.herder.status_writer import StatusWriter
-from moldau.connect.installed.plugins import connector_class, resolved
+from moldau.connect.herder.status_writer import RunsHere, StatusWriter
+from moldau.connect.installed.plugins import connector_class, connector_version, resolved
 from moldau.connect.installed.secrets import secret_values
 from moldau.connect.storage.configs import DEFAULT_ALGORITHM, RestartRequest, SessionKey
 from moldau.connect.storage.keys import TargetState, TaskId
@@ -34,7 +30,6 @@ from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.restarts import RestartHistory
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.task_run import TaskRun
 from moldau.connect.worker.worker import STARTING, Worker
@@ -42,8 +37,7 @@ from moldau.errors import MoldauError
 from moldau.logging import Level, Loggers
 from moldau.logging.level import ROOT
 from moldau.runtime import Runtime
-
-What = str | TaskId
+from moldau.runtime.driver import Driver
 
 SendTasks = Callable[[str, SessionKey, str, list[dict[str, str]]], Coroutine[Any, Any, None]]
 
@@ -52,7 +46,6 @@ STOP_S: Final = 1.0
 REMOVAL_S: Final = 30.0
 """How long a deleted connector may try to remove its external resources."""
 REMOVAL_AT_END_S: Final = 5.0
-RELOAD_MS_MIN: Final = 1_000
 
 
 class Herder:
@@ -75,27 +68,22 @@ class Herder:
         self.worker_id = worker_id
         self.worker = Worker(runtime, settings, loggers, self)
         self.log = loggers.get("moldau.connect.herder")
-        self.histories: dict[What, RestartHistory] = {}
         self.stage = "starting"
-        self._running: dict[What, ConnectorRun | TaskRun] = {}
-        self._failed: set[What] = set()
-        self._fenced: dict[What, int] = {}
-        """The generation of this worker in which each task was fenced."""
-        self._outdated: dict[str, int] = {}
-        """The time when values of a connector's config have to be read again."""
-        self._restarts: set[What] = set()
         self.send_tasks: SendTasks = _nobody
-        self._wake = asyncio.Event()
         self._reconciled = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
         self._publishing: dict[str, asyncio.Task[None]] = {}
-        self._told = StatusWriter(
-            runtime, self.statuses, membership, self.log, worker_id, self._running.__contains__
-        )
+        here = RunsHere(self.is_here, self._version_of)
+        self._told = StatusWriter(runtime, self.statuses, membership, self.log, worker_id, here)
         self.removals = Removals(self)
         self.claim = Claim(runtime.clock, settings, membership, self.configs.log)
         self.fencing = Fencing(
             runtime, self.settings, membership, self.configs, self.claim, self.log
+        )
+        self.core = HerderCore(
+            membership, self.configs.image, self.statuses.image, self.fencing.applies
+        )
+        self._driver = Driver(
+            runtime, "herder reconcile", self._next, self._reconcile, lambda _: False, reported=True
         )
         self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
@@ -121,10 +109,7 @@ class Herder:
         await self._preparing
         self.stage = "running"
         self.is_ready = True
-        self._spawn(self._reconcile_forever(), "reconcile")
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.append(self.runtime.spawn(coroutine, name=f"herder {name}"))
+        self._driver.begin()
 
     async def aclose(self) -> None:
         """Stop all connectors and tasks, write their statuses, then leave the group."""
@@ -132,17 +117,17 @@ class Herder:
         self.stage = "stopping"
         if self._preparing is not None:
             self._preparing.cancel()
-        for each in [*self._tasks, *self._publishing.values()]:
+        for each in self._publishing.values():
             each.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        running = list(self._running)
+        await self._driver.end(0)
+        running = list(self.core.running)
         await self.worker.aclose()
-        self._running.clear()
+        self.core.running.clear()
         self._reconciled.set()
         await self.removals.aclose()
         for what in running:
-            self._told.owe(what, ConnectorState.UNASSIGNED)
+            self.core.on_state(what, ConnectorState.UNASSIGNED)
+        self._write_statuses()
         await self._told.aclose()
         await self.membership.aclose()
         for store in (self.configs, self.offsets, self.statuses):
@@ -167,9 +152,9 @@ class Herder:
         """Return what a connector or task here waits for, without secrets; None for nothing. Until
         it has done something since its restart, that is the error before the restart."""
         cause = self.worker.waits_for(what)
-        history = self.histories.get(what)
+        core, history = self.core, self.core.histories.get(what)
         if cause in (None, STARTING) and history is not None and isinstance(what, TaskId):
-            if what in self._running and what not in self._failed and self.worker.is_running(what):
+            if what in core.running and what not in core.failed and self.worker.is_running(what):
                 history.on_metrics(self.now_ms(), self.worker.metrics(what))
             cause = history.last_error or cause
         name = what.connector if isinstance(what, TaskId) else what
@@ -179,67 +164,80 @@ class Herder:
         """Prepare for a connector with this config, which may be created soon."""
         self.runtime.spawn(self.worker.expect(config), name="herder expect tasks")
 
-    def is_here(self, task: TaskId) -> bool:
-        """Whether this worker runs the task."""
-        return task in self._running
+    def is_here(self, what: What) -> bool:
+        """Whether this worker runs the connector or task."""
+        return what in self.core.running
 
     @property
     def connector_count(self) -> int:
         """The number of connectors that this worker runs."""
-        return sum(not isinstance(what, TaskId) for what in self._running)
+        return sum(not isinstance(what, TaskId) for what in self.core.running)
 
     def running_tasks(self) -> list[TaskId]:
         """Return the tasks that this worker runs."""
-        return [what for what in self._running if isinstance(what, TaskId)]
+        return [what for what in self.core.running if isinstance(what, TaskId)]
 
     def wake(self) -> None:
-        """Wake the reconciling task, because something has changed."""
-        self._wake.set()
+        """Ask the core again, because something has changed."""
+        self._write_statuses()
+        self._driver.poke()
+
+    def _write_statuses(self) -> None:
+        for each in self.core.take_statuses():
+            if each.state is None:
+                self._told.delete(each.what)
+            else:
+                self._told.owe(each.what, each.state, each.trace)
 
     # Reconciling: make what runs match what should run
 
-    async def _reconcile_forever(self) -> None:
-        while True:
-            self._wake.clear()
-            try:
-                await self._reconcile()
-            except Exception as error:
-                self.log.failure("reconciling failed, trying again", error)
-                await asyncio.sleep(RETRY_S)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._next_restart_s()):
-                    await self._wake.wait()
+    def _next(self, _: float) -> HerderReady:
+        image, core = self.configs.image, self.core
+        requests, image.restarts = image.restarts, []
+        for request in requests:
+            core.on_restart_request(request)
+        found: list[HerderReady] = []
+        with self._pause_on_failure():
+            found.append(core.ready(self.now_ms()))
+        self._write_statuses()
+        return found[0] if found else core.ready(self.now_ms())
 
-    def _next_restart_s(self) -> float | None:
-        due = [each.due_ms for each in self.histories.values() if each.due_ms is not None]
-        due += self._outdated.values()
-        return None if not due else max(0.0, (min(due) - self.now_ms()) / 1000)
+    @contextmanager
+    def _pause_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.log.failure("reconciling failed, trying again", error)
+            self.core.on_round_failed(self.now_ms())
+
+    async def _reconcile(self, ready: HerderReady) -> bool:
+        """Do what the core wants, and return whether that was anything."""
+        if ready.is_paused:
+            return False
+        is_done = not (ready.reloads or ready.stops or ready.begins)
+        with self._pause_on_failure():
+            await self._act(ready)
+            if is_done:
+                self._reconciled.set()
+        return not is_done or self.core.is_paused
+
+    async def _act(self, ready: HerderReady) -> None:
+        await self.claim.take()
+        await self._renew_session_key()
+        for name in ready.reloads:
+            self.log.info("values of the config are read again", connector=name)
+            await self.request_restarts(RestartRequest(name, True, False))
+            self.core.on_reloaded(name)
+        await self._stop(ready.stops)
+        for step in ready.begins:
+            await self._begin(step)
+        for what in ready.deletions:
+            self._told.delete(what)
+        self._write_statuses()
 
     def now_ms(self) -> int:
         """Return the time of the monotonic clock in milliseconds."""
         return self.runtime.clock.monotonic_ns() // 1_000_000
-
-    async def _reconcile(self) -> None:
-        image = self.configs.image
-        await self.claim.take()
-        await self._renew_session_key()
-        await self._reload_outdated()
-        wanted = plan.wanted(image, self.membership.assignment(image), self.fencing.applies)
-        self._take_restart_requests(wanted)
-        self._take_due_restarts()
-        again = {what for what in self._restarts if what in self._running and what in wanted}
-        self._restarts.clear()
-        running = {what: run for what, run in self._running.items() if what not in again}
-        steps = plan.steps(wanted, running)
-        begins = {each.what for each in steps if each.kind is RunStepKind.START_TASK}
-        gone = [each.what for each in steps if each.kind <= RunStepKind.STOP_CONNECTOR]
-        await self._stop(gone, again, begins)
-        for step in steps:
-            if step.kind > RunStepKind.STOP_CONNECTOR:
-                await self._begin(step)
-        self._forget_deleted()
-        self._reconciled.set()
 
     async def _renew_session_key(self) -> None:
         if not self.membership.is_leader or self.membership.leader_url is None:
@@ -250,101 +248,31 @@ class Herder:
             key = base64.b64encode(self.runtime.random.randbytes(KEY_BYTES)).decode()
             await self.configs.put_session_key(key, DEFAULT_ALGORITHM, now_ms)
 
-    async def _reload_outdated(self) -> None:
-        """Restart connectors, with their tasks on all workers, if a config value is outdated."""
-        now_ms = self.now_ms()
-        for name, due_ms in list(self._outdated.items()):
-            if name not in self._running:
-                del self._outdated[name]
-            elif due_ms <= now_ms:
-                self.log.info("values of the config are read again", connector=name)
-                await self.request_restarts(RestartRequest(name, True, False))
-                del self._outdated[name]
-
     async def stopped(self, given_up: Assignment) -> None:
         """Wait until nothing of `given_up` runs on this worker."""
         self.wake()
-        while any(what in self._running for what in (*given_up.connectors, *given_up.tasks)):
+        gone: set[What] = {*given_up.connectors, *given_up.tasks}
+        while not gone.isdisjoint(self.core.running):
             self._reconciled.clear()
             await self._reconciled.wait()
-
-    def has_tasks(self, name: str) -> bool:
-        """Whether a task of the connector runs, or may be started. Other workers count if this one
-        leads."""
-        runs_here = any(task.connector == name for task in self.running_tasks())
-        runs = runs_here or self.membership.others_have(name)
-        return runs or bool(self.configs.image.tasks(name))
 
     async def tasks_ended(self, name: str) -> None:
         """Wait until the connector has no tasks, at most for the time that a stop may take."""
         grace_ms = whole(self.settings, "task.shutdown.graceful.timeout.ms", 5_000)
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_ms / 1000 + STOP_S):
-                while self.has_tasks(name):
+                while self.core.has_tasks(name):
                     self._reconciled.clear()
                     await self._reconciled.wait()
 
-    def _take_restart_requests(self, wanted: Mapping[What, ConnectorRun | TaskRun]) -> None:
-        requests, self.configs.image.restarts = self.configs.image.restarts, []
-        for request in requests:
-            name = request.connector
-            failed = {task for task in self._failed if isinstance(task, TaskId)}
-            chosen: list[What] = []
-            if name in wanted and (not request.only_failed or name in self._failed):
-                chosen.append(name)
-            if request.include_tasks:
-                chosen += plan.restarted_tasks(
-                    self.configs.image, name, failed, only_failed=request.only_failed
-                )
-            for what in chosen:
-                self.request_restart(what)
-
-    def request_restart(self, what: What) -> None:
-        """Restart a connector or task for a user; its count of failures in a row is reset."""
-        if what in self._running:
-            self._restarts.add(what)
-            self.histories.setdefault(what, RestartHistory()).on_manual()
-            self._told.owe(what, ConnectorState.RESTARTING)
-
-    def _take_due_restarts(self) -> None:
-        now_ms = self.now_ms()
-        for what, history in self.histories.items():
-            if history.due_ms is not None and history.due_ms <= now_ms:
-                history.on_restarted()
-                if what in self._running:
-                    self._restarts.add(what)
-        for what, generation in self._fenced.items():
-            if generation != self.membership.generation:
-                self._restarts.add(what)
-
-    async def _stop(self, gone: list[What], again: set[What], begins: set[What]) -> None:
-        """Stop what is in `gone` and `again`, tasks before connectors."""
-        ending = [*gone, *again]
-        tasks = [each for each in ending if isinstance(each, TaskId)]
-        why = {
-            task: StopFor.RESTART if task in begins else self._reason_to_stop(task)
-            for task in tasks
-        }
-        await asyncio.gather(*(self.worker.stop_task(task, why[task]) for task in tasks))
-        names = [each for each in ending if not isinstance(each, TaskId)]
+    async def _stop(self, stops: Mapping[What, StopFor]) -> None:
+        """Stop tasks before connectors."""
+        tasks = [each for each in stops if isinstance(each, TaskId)]
+        await asyncio.gather(*(self.worker.stop_task(task, stops[task]) for task in tasks))
+        names = [each for each in stops if not isinstance(each, TaskId)]
         await asyncio.gather(*(self._stop_connector(name) for name in names))
-        for what in ending:
-            self._running.pop(what, None)
-            self._failed.discard(what)
-            self._fenced.pop(what, None)
-            if what not in again:
-                self.histories.pop(what, None)
-                self._owe_end(what)
-
-    def _reason_to_stop(self, task: TaskId) -> StopFor:
-        image = self.configs.image
-        entry = image.get(task.connector)
-        is_over = (
-            entry is None
-            or entry.target is TargetState.STOPPED
-            or task not in image.tasks(task.connector)
-        )
-        return StopFor.END if is_over else StopFor.MOVE
+        for what in stops:
+            self.core.on_stopped(what)
 
     async def _stop_connector(self, name: str) -> None:
         publishing = self._publishing.pop(name, None)
@@ -353,54 +281,31 @@ class Herder:
             await asyncio.wait([publishing])
         await self.worker.stop_connector(name)
 
-    def _owe_end(self, what: What) -> None:
-        """Delete the status of what was deleted. Set others to UNASSIGNED, for the next owner."""
-        name = what.connector if isinstance(what, TaskId) else what
+    def _version_of(self, name: str) -> str | None:
         entry = self.configs.image.get(name)
-        is_known = entry is not None and (
-            not isinstance(what, TaskId) or what in self.configs.image.tasks(name)
-        )
-        if is_known:
-            self._told.owe(what, ConnectorState.UNASSIGNED)
-        else:
-            self._told.delete(what)
-
-    def _forget_deleted(self) -> None:
-        """As the leader, delete statuses of what no longer exists, left by workers that died."""
-        if not self.membership.is_leader:
-            return
-        image = self.configs.image
-        for name in list(self.statuses.image.connectors):
-            if image.get(name) is None and name not in self._running:
-                self._told.delete(name)
-        for task in list(self.statuses.image.tasks):
-            if task not in image.tasks(task.connector) and task not in self._running:
-                self._told.delete(task)
+        return None if entry is None or entry.config is None else connector_version(entry.config)
 
     async def _begin(self, step: RunStep) -> None:
         what, run = step.what, step.run
-        assert run is not None
-        self._running[what] = run
-        if step.kind is RunStepKind.CHANGE_TASK and what in self._failed:
-            return  # it gets the new target when it is restarted
-        self._failed.discard(what)
-        if step.kind in (RunStepKind.START_TASK, RunStepKind.START_CONNECTOR):
-            self.histories.setdefault(what, RestartHistory()).on_started(self.now_ms())
-        if isinstance(what, TaskId):
-            assert isinstance(run, TaskRun)
-            is_paused = run.target is TargetState.PAUSED
-            if step.kind is RunStepKind.CHANGE_TASK and self.worker.is_running(what):
-                self.worker.change_task(what, is_paused=is_paused)
-            elif not self.worker.is_running(what):
-                known = self.statuses.image.tasks.get(what)
-                if known is None or known.state is ConnectorState.UNASSIGNED:
-                    # It is seen while its start does not return. A failed one keeps its trace.
-                    self._told.owe(what, ConnectorState.UNASSIGNED)
-                spec = self.worker.spec(what, run, is_paused=is_paused)
-                await self.worker.start_task(spec)
-        else:
+        stays = self.core.stays_as_it_is(step)
+        self.core.on_begin(step, self.now_ms())
+        if stays:
+            return
+        if not isinstance(what, TaskId):
             assert isinstance(run, ConnectorRun)
             self._begin_connector(what, run)
+            return
+        assert isinstance(run, TaskRun)
+        is_paused = run.target is TargetState.PAUSED
+        if step.kind is RunStepKind.CHANGE_TASK and self.worker.is_running(what):
+            self.worker.change_task(what, is_paused=is_paused)
+        elif not self.worker.is_running(what):
+            known = self.statuses.image.tasks.get(what)
+            if known is None or known.state is ConnectorState.UNASSIGNED:
+                # It is seen while its start does not return. A failed one keeps its trace.
+                self._told.owe(what, ConnectorState.UNASSIGNED)
+            spec = self.worker.spec(what, run, is_paused=is_paused)
+            await self.worker.start_task(spec)
 
     def _begin_connector(self, name: str, run: ConnectorRun) -> None:
         old = self._publishing.get(name)
@@ -417,13 +322,13 @@ class Herder:
         if run.target is not TargetState.STARTED:
             if run.target is TargetState.STOPPED:
                 await self.worker.stop_connector(name)
-            self._told.owe(name, ConnectorState[run.target.value])
+            self._on_state(name, ConnectorState[run.target.value])
             return
         try:
             if not self.worker.has_connector(name):
-                self._told.versions[name] = await self.worker.start_connector(name, run.config)
-            self._told.owe(name, ConnectorState.RUNNING)
-            self.histories.setdefault(name, RestartHistory()).last_error = None
+                await self.worker.start_connector(name, run.config)
+            self._on_state(name, ConnectorState.RUNNING)
+            self.core.history(name).last_error = None
             await self._publish(name)
         except Exception as error:
             await self.worker.stop_connector(name)
@@ -458,18 +363,22 @@ class Herder:
     # Reports of connectors and tasks
 
     def on_reconfiguration(self, name: str) -> None:
-        run = self._running.get(name)
+        run = self.core.running.get(name)
         if isinstance(run, ConnectorRun) and run.target is TargetState.STARTED:
             self._begin_connector(name, run)
 
     def on_outdated(self, name: str, after_ms: int) -> None:
         """Note that a value of the config expires after `after_ms`
         (`config.action.reload=restart`)."""
-        self._outdated[name] = self.now_ms() + max(RELOAD_MS_MIN, after_ms)
+        self.core.on_outdated(name, after_ms, self.now_ms())
+        self.wake()
+
+    def _on_state(self, what: What, state: ConnectorState) -> None:
+        self.core.on_state(what, state)
         self.wake()
 
     def on_connector_error(self, name: str, error: Exception) -> None:
-        if name in self._running:
+        if self.is_here(name):
             trace = without(trace_of(error), self._secrets(name))
             self.log.error("connector failed", connector=name, cause=trace.split("\n", 1)[0])
             self._on_failure(name, trace)
@@ -479,44 +388,32 @@ class Herder:
         return set() if entry is None or entry.config is None else secret_values(entry.config)
 
     def on_task_state(self, task: TaskId, state: ConnectorState, trace: str | None) -> None:
-        if task not in self._running:
+        if not self.is_here(task):
             return
         if state is ConnectorState.FAILED:
             hidden = without(trace or "", self._secrets(task.connector))
             self._on_failure(task, hidden)
             return
-        self._failed.discard(task)
-        self._told.owe(task, state)
+        self.core.on_well(task, state)
+        self.wake()
 
     def on_task_stays_failed(self, task: TaskId, trace: str | None, *, is_fenced: bool) -> None:
-        """Set the task to FAILED until its config changes or a user restarts it.
-
-        If it is fenced, another process runs it. Then it is restarted when this worker has joined
-        its group again and still has the task: an earlier restart would fence the other process."""
-        if task not in self._running:
-            return
-        self._failed.add(task)
-        if is_fenced:
-            self._fenced[task] = self.membership.generation
-        else:
-            self.histories.setdefault(task, RestartHistory()).on_manual()
-        self._told.owe(
-            task, ConnectorState.FAILED, without(trace or "", self._secrets(task.connector))
-        )
+        """Set the task to FAILED until its config changes or a user restarts it, or, if another
+        process has fenced it, until this worker has joined its group again."""
+        if self.is_here(task):
+            hidden = without(trace or "", self._secrets(task.connector))
+            self.core.on_stays_failed(task, hidden, is_fenced=is_fenced)
+            self.wake()
 
     def _on_failure(self, what: What, trace: str) -> None:
         name = what.connector if isinstance(what, TaskId) else what
         entry = self.configs.image.get(name)
         config = {} if entry is None or entry.config is None else entry.config
-        self._failed.add(what)
-        self._told.owe(what, ConnectorState.FAILED, trace)
-        history = self.histories.setdefault(what, RestartHistory())
-        history.last_error = trace.split("\n", 1)[0]
-        policy = restart_policy(self.settings, config)
-        due_ms = history.on_failure(policy, self.now_ms(), self.runtime.random.random())
+        policy, now_ms = restart_policy(self.settings, config), self.now_ms()
+        self.core.on_failure(what, trace, policy, now_ms, self.runtime.random.random())
+        due_ms = self.core.history(what).restarts.due_ms
         if due_ms is not None:
-            in_ms = due_ms - self.now_ms()
-            self.log.warn("it is restarted by itself", what=str(what), in_ms=in_ms)
+            self.log.warn("it is restarted by itself", what=str(what), in_ms=due_ms - now_ms)
         self.wake()
 
     def on_topics(self, task: TaskId, topics: list[str]) -> None:
@@ -539,7 +436,7 @@ class Herder:
             case "tasks.verify":
                 return await self.fencing.verify(task, message["generation"])
             case "offsets.write":
-                if task not in self._running:
+                if not self.is_here(task):
                     raise ConnectError("the task is not this worker's any more", task=str(task))
                 pairs = [(partition, offset) for partition, offset in message["offsets"]]
                 await self.offsets.write(task.connector, pairs)

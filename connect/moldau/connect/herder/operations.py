@@ -30,6 +30,7 @@ from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import ConnectorState, Status
 from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
+from moldau.connect.task.file_places import refused_files
 from moldau.connect.task.token_places import refused_places
 from moldau.connect.transforms.python import allowed_modules
 from moldau.connect.worker.guarantee import guarantee_of
@@ -268,7 +269,7 @@ class Operations:
             if owner is None or owner.worker_id == self.herder.worker_id:
                 raise Rebalancing(f"no worker runs {task} at present: try again in a moment")
             raise NotLeader(f"{self._scheme}://{owner.worker_id}/")
-        self.herder.request_restart(task)
+        self.herder.core.on_restart(task)
         self.herder.wake()
 
     # Plugins
@@ -292,8 +293,8 @@ def validated(
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
     secrets |= secret_values(props)
-    places = refused_places(props, worker)
-    asks = asks and not places  # a connector that is asked may use its clients
+    places = {**refused_places(props, worker), **refused_files(props, worker)}
+    asks = asks and not places  # a connector that is asked may use its clients and files
     with allowed_modules(worker):
         infos = validate(
             catalogue(), {**config, **props}, ask_connector=asks, is_dry_run=is_dry_run

@@ -87,7 +87,7 @@ class Positions:
         entry = self._operations.entry(name)
         if entry.target is TargetState.STOPPED:
             await self._herder.tasks_ended(name)
-        if entry.target is not TargetState.STOPPED or self._herder.has_tasks(name):
+        if entry.target is not TargetState.STOPPED or self._herder.core.has_tasks(name):
             raise BadRequest(
                 "Connectors must be in the STOPPED state before their offsets can be modified. "
                 "This can be done for the specified connector by issuing a 'PUT' request to the "

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.connect.herder.membership import Membership
 from moldau.connect.storage.keys import TaskId
@@ -28,6 +28,14 @@ LAST_S: Final = 5.0
 """How long a closing worker waits until its last statuses are written."""
 
 
+class RunsHere(NamedTuple):
+    """What this worker knows of its connectors and tasks."""
+
+    is_running: Callable[[What], bool]
+    version_of: Callable[[str], str | None]
+    """Returns the version of a connector's class, by the connector's name."""
+
+
 class StatusWriter:
     """The writer of one worker. It belongs to the herder's event loop."""
 
@@ -38,19 +46,17 @@ class StatusWriter:
         membership: Membership,
         log: Logger,
         worker_id: str,
-        is_running: Callable[[What], bool],
+        here: RunsHere,
     ) -> None:
         self._runtime = runtime
         self._store = store
         self._membership = membership
         self._log = log
         self._worker_id = worker_id
-        self._is_running = is_running
+        self._here = here
         self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
         self._writing: asyncio.Task[None] | None = None
         self._adding: set[asyncio.Task[None]] = set()
-        self.versions: dict[str, str | None] = {}
-        """The versions of the connectors that were started here."""
 
     def start(self) -> None:
         """Begin to write."""
@@ -59,14 +65,14 @@ class StatusWriter:
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Apply a record of the status topic."""
         replaced = self._store.apply(key, value)
-        if replaced is not None and self._is_running(replaced[0]):
+        if replaced is not None and self._here.is_running(replaced[0]):
             what, mine = replaced
             self._owed.put_nowait((what, replace(mine, generation=self._membership.generation)))
 
     def owe(self, what: What, state: ConnectorState, trace: str | None = None) -> None:
         """Write a status of a connector or task soon."""
         name = what.connector if isinstance(what, TaskId) else what
-        version = self.versions.get(name)
+        version = self._here.version_of(name)
         status = Status(state, self._worker_id, self._membership.generation, trace, version)
         self._owed.put_nowait((what, status))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.base.extras import need
 from moldau.connect.config.infos import SettingsPlacement, infos_of
 from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
@@ -12,6 +11,7 @@ from moldau.connect.plugins.catalogue import PluginNotFound
 from moldau.connect.plugins.stages import with_prefix
 from moldau.connect.plugins.validation import CONVERTERS
 from moldau.errors import ConfigError
+from moldau.plugins.extras import need
 
 
 def check_converters(worker: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from moldau.connect.api import Connector
 from moldau.connect.plugins import Catalogue, PluginKind
 from moldau.connect.providers.resolution import Resolver
-from moldau.errors import ConfigError
+from moldau.errors import ConfigError, MoldauError
 
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
 
@@ -31,6 +31,15 @@ def connector_class(config: Mapping[str, str]) -> type[Connector]:
     found = catalogue().find(PluginKind.CONNECTOR, name).cls
     assert issubclass(found, Connector)
     return found
+
+
+def connector_version(config: Mapping[str, str]) -> str | None:
+    """Return the version of the connector's class, or of the package that it comes with; None if it
+    is not installed here."""
+    try:
+        return catalogue().find(PluginKind.CONNECTOR, config.get("connector.class", "")).version
+    except MoldauError:
+        return None
 
 
 def resolved(config: Mapping[str, str], worker: Mapping[str, str]) -> Resolved:

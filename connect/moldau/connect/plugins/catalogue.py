@@ -13,6 +13,7 @@ affects no other.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -21,6 +22,7 @@ from moldau.connect.api.conversion import Converter, HeaderConverter
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.api.provider import ConfigProvider
 from moldau.connect.api.transformation import Predicate, Transformation
+from moldau.connect.plugins.java_classes import COUNTERPARTS, advice_on
 from moldau.errors import ConfigError
 from moldau.plugins import Plugin as EntryPlugin
 from moldau.plugins import PluginError, Plugins, installed_plugins
@@ -183,10 +185,22 @@ class Catalogue:
                 return PluginNotFound(
                     f"the {kind.word} {wanted} is installed but cannot be loaded: {broken.error}"
                 )
-        near = difflib.get_close_matches(simple, [n for n in names if "." not in n], n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
+        advice = advice_on(wanted)
+        hint = f" ({advice})." if advice else ""
+        if not COUNTERPARTS.get(wanted):
+            near = difflib.get_close_matches(*_alike(wanted, names), n=1)
+            hint = f'; did you mean "{near[0]}"?' if near else hint
         installed = ", ".join(each.name for each in self.all(kind)) or "none"
         return PluginNotFound(
             f"Failed to find any class that implements {kind.base.__name__} and which name matches "
             f"{wanted}{hint} Installed: {installed}"
         )
+
+
+def _alike(wanted: str, names: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the name and those that it may be a slip of the pen for: a name with a package, those
+    of the same product; one without, all short names."""
+    product = wanted.split(".")[:2]
+    if len(product) < 2:
+        return wanted, [each for each in names if "." not in each]
+    return wanted, [each for each in names if each.split(".")[:2] == product]

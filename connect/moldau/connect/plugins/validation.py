@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from moldau.client.base.extras import need
 from moldau.connect.api.connector import Connector, SourceConnector
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.config.connectors import (
@@ -26,6 +25,7 @@ from moldau.connect.plugins.catalogue import Catalogue, PluginKind, PluginNotFou
 from moldau.connect.plugins.stages import aliases, with_prefix
 from moldau.connect.plugins.versions import admits
 from moldau.errors import ConfigError
+from moldau.plugins.extras import need
 
 CONVERTERS: tuple[tuple[str, PluginKind], ...] = (
     ("header.converter", PluginKind.HEADER_CONVERTER),
@@ -248,6 +248,7 @@ class _Validation:
         known = [info.name for info in self._infos.configs]
         known += [f"{name}.converter.type" for name, _ in CONVERTERS]
         self._infos.warnings.extend(unknown_keys(self._given, known, prefixes))
+        self._infos.warnings.extend(own.warnings())
         has_dlq = isinstance(shared, SinkConfig) and bool(shared.dlq_topic)
         if shared.errors_tolerance == "all" and not (shared.errors_log_enable or has_dlq):
             self._infos.warnings.append(

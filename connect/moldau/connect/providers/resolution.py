@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*?)\}")
 _WELL_KNOWN = frozenset({"env", "file", "directory"})
 
 
-class Resolved(NamedTuple):
+class ResolvedConfig(NamedTuple):
     """A config with references replaced, and the milliseconds after which it may be outdated."""
 
     props: dict[str, str]
@@ -49,7 +49,7 @@ class Resolver:
             providers[alias] = provider
         return cls(providers)
 
-    def resolve(self, props: Mapping[str, str]) -> Resolved:
+    def resolve(self, props: Mapping[str, str]) -> ResolvedConfig:
         """Replace every reference. Raise ConfigError, with the names of settings and no values."""
         ttls: list[int] = []
         problems: list[str] = []
@@ -61,7 +61,7 @@ class Resolver:
                 problems.append(f"{name}: {error}")
         if problems:
             raise ConfigError("; ".join(problems))
-        return Resolved(resolved, min(ttls, default=None))
+        return ResolvedConfig(resolved, min(ttls, default=None))
 
     def has_references(self, text: str) -> bool:
         """Whether a text contains a reference that would be resolved."""

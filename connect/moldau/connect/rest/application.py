@@ -4,10 +4,9 @@ Connect does. Errors are `{"error_code", "message"}`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
-import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -29,22 +28,21 @@ from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
 from moldau.connect.rest.bodies import config_of, create_request, flag, named, parse
 from moldau.connect.rest.forwarding import Forwarding
-from moldau.connect.storage.keys import TargetState
+from moldau.connect.storage.keys import TargetState, dump
 from moldau.connect.task.settings import listed
 from moldau.errors import MoldauError
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 RETRY_AFTER_S = "1"
+ALLOWED_ORIGINS: Final = "access.control.allow.origin"
 _ANSWERED_AT_ONCE = frozenset({"root", "health", "plugins", "plugin_config"})
 """The endpoints that need nothing of the internal topics."""
 
 
 def answer(value: object, status: int = 200, **headers: str) -> Response:
     """Return a JSON response."""
-    return Response(
-        orjson.dumps(value), status, headers=headers or None, media_type="application/json"
-    )
+    return Response(dump(value), status, headers=headers or None, media_type="application/json")
 
 
 def empty(status: int = 204) -> Response:
@@ -62,7 +60,7 @@ def shared_model(connector: type) -> type[ConfigModel]:
 
 
 def _cross_origin(settings: Mapping[str, str]) -> list[Middleware]:
-    origins = listed(settings, "access.control.allow.origin")
+    origins = listed(settings, ALLOWED_ORIGINS)
     if not origins:
         return []
     methods = listed(settings, "access.control.allow.methods") or ["GET", "POST", "HEAD"]

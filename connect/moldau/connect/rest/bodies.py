@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from moldau.connect.herder.refusals import BadRequest
-from moldau.connect.storage.keys import TargetState
+from moldau.connect.storage.keys import TargetState, load
 
 
 def parse(body: bytes) -> Any:
@@ -16,8 +14,8 @@ def parse(body: bytes) -> Any:
     if not body.strip():
         return None
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        return load(body)
+    except ValueError as error:
         raise BadRequest(f"the body is no JSON: {error}") from None
 
 

@@ -160,8 +160,8 @@ def _of_tasks(operations: Operations) -> list[Sample]:
             found.append((metric_name("connector-task-metrics", "status"), state, 1.0))
         for name, value in herder.worker.metrics(task).items():
             found.append((metric_name(_group(name), name), labels, value))
-        history = herder.histories.get(task)
-        restarts = 0 if history is None else history.total
+        history = herder.core.histories.get(task)
+        restarts = 0 if history is None else history.restarts.total
         name = metric_name("connector-task-metrics", "restart-total")
         found.append((name, labels, float(restarts)))
     return found

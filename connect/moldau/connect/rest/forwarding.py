@@ -3,59 +3,50 @@
 from __future__ import annotations
 
 import ssl
+from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-import httpx
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.connect.errors import ConnectError
 from moldau.connect.herder.signing import sign
 from moldau.connect.storage.configs import SessionKey
+from moldau.connect.storage.keys import dump
+from moldau.runtime import Runtime
+from moldau.runtime.http_client import HttpClient, HttpTimeouts, NoAnswer
 
 TIMEOUT_S: Final = 90.0
-READ_S: Final = 2.0
+_READ: Final = HttpTimeouts(2.0, 2.0)
 _PASSED: Final = ("content-type", "location", "retry-after")
 
 
 class Forwarding:
     """A worker's HTTP client for the leader and other workers."""
 
-    def __init__(self, scheme: str = "http", verification: ssl.SSLContext | bool = True) -> None:
-        """`verification` is what their certificates are checked by."""
+    def __init__(
+        self, runtime: Runtime, scheme: str = "http", tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`tls` checks their certificates; None trusts the authorities of the system."""
         self.scheme = scheme
-        self._verification = verification
-
-    def _client(self, timeout_s: float) -> httpx.AsyncClient:
-        """Return a client for one request. Reading the trusted certificates takes most of its
-        time, so they are read once."""
-        if self._verification is True:
-            self._verification = httpx.create_ssl_context(trust_env=False)
-        return httpx.AsyncClient(
-            timeout=timeout_s,
-            trust_env=False,
-            verify=self._verification,
-            headers={"Connection": "close"},
-        )
+        self._client = HttpClient(runtime, HttpTimeouts(TIMEOUT_S, TIMEOUT_S), tls)
 
     async def read(self, url: str, authorization: str | None = None) -> dict[str, Any]:
         """Return the JSON object at a URL of another worker; {} after any failure."""
         headers = {} if authorization is None else {"Authorization": authorization}
         try:
-            async with self._client(READ_S) as client:
-                found = await client.get(url, headers=headers)
-            body = orjson.loads(found.content)
-        except (httpx.HTTPError, orjson.JSONDecodeError):
+            found = await self._client.request("GET", url, headers=headers, waits=_READ)
+            body = found.json()
+        except (NoAnswer, ValueError):
             return {}
-        return body if found.status_code == httpx.codes.OK and isinstance(body, dict) else {}
+        return body if found.status == HTTPStatus.OK and isinstance(body, dict) else {}
 
     async def send_tasks(
         self, url: str, key: SessionKey, name: str, configs: list[dict[str, str]]
     ) -> None:
         """Send task configs of a local connector to the leader. Raise ConnectError on failure."""
-        await self._ask_leader(url, key, ("POST", name, "tasks"), orjson.dumps(configs))
+        await self._ask_leader(url, key, ("POST", name, "tasks"), dump(configs))
 
     async def fence(self, url: str, key: SessionKey, name: str) -> None:
         """Have the leader fence the older tasks of a connector. Raise ConnectError on failure."""
@@ -68,15 +59,12 @@ class Forwarding:
         path = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/{part}"
         headers = {**sign(key, body), "Content-Type": "application/json"}
         try:
-            async with self._client(TIMEOUT_S) as client:
-                found = await client.request(
-                    method, path, params={"forward": "false"}, content=body, headers=headers
-                )
-        except httpx.HTTPError as error:
+            found = await self._client.request(method, f"{path}?forward=false", body, headers)
+        except NoAnswer as error:
             raise ConnectError(
                 "the leader cannot be reached", leader=url, error=str(error)
             ) from error
-        if found.status_code >= httpx.codes.BAD_REQUEST:
+        if found.status >= HTTPStatus.BAD_REQUEST:
             raise ConnectError(
                 "the leader refused a request of this worker",
                 leader=url, request=part, answer=found.text,
@@ -89,28 +77,23 @@ class Forwarding:
             return _refused("the leader of the workers is just changing")
         sent: bytes = request.scope.get("raw_path") or request.url.path.encode()
         url = leader_url.rstrip("/") + sent.decode("ascii", "replace")
-        params: list[tuple[str, str | int | float | bool | None]] = [
-            *request.query_params.multi_items(),
-            ("forward", "false"),
-        ]
+        query = urlencode([*request.query_params.multi_items(), ("forward", "false")])
         headers = {
             name: value
             for name, value in request.headers.items()
             if name.lower() in ("content-type", "authorization", "accept")
         }
         try:
-            async with self._client(TIMEOUT_S) as client:
-                found = await client.request(
-                    request.method, url, params=params, content=await request.body(),
-                    headers=headers,
-                )  # fmt: skip
-        except httpx.HTTPError as error:
+            found = await self._client.request(
+                request.method, f"{url}?{query}", await request.body(), headers
+            )
+        except NoAnswer as error:
             return _refused(f"the leader cannot be reached at {leader_url}: {error}")
         passed = {name: found.headers[name] for name in _PASSED if name in found.headers}
-        return Response(found.content, found.status_code, headers=passed)
+        return Response(found.body, found.status, headers=passed)
 
 
 def _refused(message: str) -> Response:
-    body = orjson.dumps({"error_code": 409, "message": message})
+    body = dump({"error_code": 409, "message": message})
     headers = {"Retry-After": "1"}
     return Response(body, 409, headers=headers, media_type="application/json")

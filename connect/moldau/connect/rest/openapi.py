@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from moldau.connect.rest.application import Api
+from moldau.connect.storage.keys import dump
 
 PATH: Final = "/openapi.json"
 _PARAMETER: Final = re.compile(r"{(\w+)}")
@@ -106,7 +106,7 @@ def _operation(method: str, path: str, name: str) -> dict[str, Any]:
 
 def document_route(api: Api, version: str) -> Route:
     """Return the route of `GET /openapi.json`."""
-    text = orjson.dumps(document(api, version))
+    text = dump(document(api, version))
 
     async def endpoint(request: Request) -> Response:
         return Response(text, media_type="application/json")

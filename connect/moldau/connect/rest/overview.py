@@ -42,10 +42,11 @@ class Overview:
         """Return the facts about this worker's connectors and tasks, by name."""
         herder = self._herder
         found: Json = {}
-        for what, history in herder.histories.items():
-            entry: Json = {"restarts": history.total}
-            if history.due_ms is not None:
-                entry["restart_in_ms"] = max(0, history.due_ms - herder.now_ms())
+        for what, history in herder.core.histories.items():
+            entry: Json = {"restarts": history.restarts.total}
+            due_ms = history.restarts.due_ms
+            if due_ms is not None:
+                entry["restart_in_ms"] = max(0, due_ms - herder.now_ms())
             entry["waits_for"] = herder.waits_for(what)
             if isinstance(what, TaskId):
                 metrics = herder.worker.metrics(what)

@@ -4,7 +4,7 @@ Java's: `listeners=https://...` with `ssl.*` (or `listeners.https.ssl.*`, which 
 and `rest.extension.classes` with the basic authentication that Kafka brings: its login module is in
 the section `KafkaConnect` of the JAAS file that `java.security.auth.login.config` names, as a
 setting of the worker or in KAFKA_OPTS. Ours: `moldau.rest.http.config`, a file of the settings in
-`moldau.link.http_protection`.
+`moldau.link.http.protection`.
 
 Invariant: requests between workers that are signed with the session key need no login, as in Java.
 """
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Final
 from moldau.config import Given, Source, SourceKind
 from moldau.connect.task.settings import beneath, listed
 from moldau.errors import ConfigError
-from moldau.link.http_protection import (
+from moldau.link.http.protection import (
     TABLE,
     HttpProtection,
     load_protection,
     protection_of,
     users_in,
 )
-from moldau.link.jaas import jaas_section
+from moldau.link.login.jaas import jaas_section
 from moldau.link.tls import client_context, tls_files
 from moldau.runtime.places import absolute_path
 from moldau.runtime.real_files import RealFiles
@@ -79,12 +79,12 @@ def is_signed(method: str, path: str) -> bool:
     return found is not None and (method, found[1]) in (("POST", "tasks"), ("PUT", "fence"))
 
 
-def client_verification(settings: Mapping[str, str]) -> ssl.SSLContext | bool:
+def client_verification(settings: Mapping[str, str]) -> ssl.SSLContext | None:
     """Return what a worker's HTTP client checks at other workers: their certificates come from the
-    same trust store, and it shows its own."""
+    same trust store, and it shows its own. None if the settings name none."""
     given = _tls_settings(settings)
     if not given:
-        return True
+        return None
     return client_context(tls_files(TABLE.resolve(_layer(given))))
 
 

@@ -66,11 +66,14 @@ class SessionKey:
 
 
 class ConfigImage:
-    """The fold of the config topic. The herder takes `restarts` and `levels` and empties them."""
+    """The fold of the config topic. The herder takes `restarts`, `resumed` and `levels`, and
+    empties them."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ConnectorEntry] = {}
         self.restarts: list[RestartRequest] = []
+        self.resumed: list[str] = []
+        """Connectors that were stopped, and so have no task configs, and are to run again."""
         self.levels: list[tuple[str, str]] = []
         self.session_key: SessionKey | None = None
         self.records = 0
@@ -118,6 +121,8 @@ class ConfigImage:
             case Key.TARGET_STATE:
                 entry = self._entry(about.name)
                 state = TargetState.STARTED if value is None else parse_target_state(value)
+                if entry.target is TargetState.STOPPED and state is TargetState.STARTED:
+                    self.resumed.append(about.name)
                 entry.target = entry.target if state is None else state
             case Key.RESTART if value is not None:
                 self._on_restart(about.name, value)

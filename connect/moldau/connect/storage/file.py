@@ -48,12 +48,6 @@ class FileLog(KeyedLog):
         for key, value in entries:
             self._on_record(key, value)
 
-    async def read_to_end(self) -> None:
-        """Do nothing: the file has no other writer."""
-
-    async def aclose(self) -> None:
-        """Do nothing: the file is complete after each append."""
-
 
 def entries_of(path: str, text: str) -> list[Entry]:
     """Return the content of such a file. Raise StateDamaged."""

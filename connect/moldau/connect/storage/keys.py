@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import orjson
+import msgspec
 
 Json: TypeAlias = Any
 
@@ -98,14 +98,22 @@ def config_key(kind: Key, name: str = "", task: int | None = None) -> bytes:
 
 def dump(value: Json) -> bytes:
     """Return JSON as Java's converter writes it: no blanks, keys in the given order."""
-    return orjson.dumps(value)
+    return msgspec.json.encode(value)
+
+
+def load(value: bytes) -> Json:
+    """Return the JSON value. Raise ValueError for other bytes."""
+    try:
+        return msgspec.json.decode(value)
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
 
 
 def parse(value: bytes) -> Json:
     """Return the JSON value; None for other bytes: a foreign record must not stop the fold."""
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return load(value)
+    except ValueError:
         return None
 
 
@@ -155,4 +163,4 @@ def parse_offset_key(key: bytes) -> tuple[str, dict[str, Json]] | None:
 
 def canonical(partition: Json) -> bytes:
     """Return the same bytes for equal partitions, independent of the order of their fields."""
-    return orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)
+    return msgspec.json.encode(partition, order="sorted")

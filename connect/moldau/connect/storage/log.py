@@ -46,20 +46,19 @@ class KeyedLog(ABC):
         """Append these entries, unless another worker has claimed the log meanwhile."""
         await self.append(entries)
 
-    @abstractmethod
     async def read_to_end(self) -> None:
-        """Read all records that other workers appended before this call."""
+        """Read all records that other workers appended before this call, if there are others."""
+        return
 
-    @abstractmethod
     async def aclose(self) -> None:
         """Release all resources. May be called again."""
+        return
 
 
 class MemoryLog(KeyedLog):
     """Holds a standalone worker's configs and statuses until the process ends."""
 
-    def __init__(self) -> None:
-        self._on_record: OnRecord = _nobody
+    _on_record: OnRecord
 
     async def start(self, on_record: OnRecord) -> None:
         self._on_record = on_record
@@ -67,13 +66,3 @@ class MemoryLog(KeyedLog):
     async def append(self, entries: Sequence[Entry]) -> None:
         for key, value in entries:
             self._on_record(key, value)
-
-    async def read_to_end(self) -> None:
-        """Do nothing: there is no other worker."""
-
-    async def aclose(self) -> None:
-        """Do nothing: there is nothing to release."""
-
-
-def _nobody(key: bytes, value: bytes | None) -> None:
-    raise AssertionError("the log was not started")

@@ -17,8 +17,9 @@ from moldau.client import ConsumerRecord, KafkaError, OffsetAndMetadata, TopicPa
 from moldau.client.sync import Consumer, Delivery, Producer
 from moldau.connect.errors import ConnectError, DataError, RetriableError
 from moldau.connect.task.places import Places
-from moldau.connect.task.tolerance import ErrorCounts, Failure
+from moldau.connect.task.tolerance import ErrorCounts, Failure, told
 from moldau.errors import ConfigError
+from moldau.logging import Logger
 
 PREFIX: Final = "__connect.errors."
 SETTLE_S: Final = 120.0
@@ -150,3 +151,29 @@ def _class_name(kind: type[Exception]) -> str:
     """Return the name of Java's class for an error, by which tools tell errors apart; the Python
     class's own name if Java has none."""
     return _JAVA_ERRORS.get(kind, f"{kind.__module__}.{kind.__qualname__}")
+
+
+class FailureLog:
+    """Logs the skipped records of one task."""
+
+    def __init__(self, log: Logger, owner: tuple[str, int], *, has_messages: bool) -> None:
+        self._log = log
+        self._owner = owner
+        self._has_messages = has_messages
+
+    def report(self, failure: Failure) -> None:
+        """Log one line about a skipped record."""
+        record = failure.record
+        facts: dict[str, object] = {
+            "connector": self._owner[0],
+            "task": self._owner[1],
+            "stage": failure.stage.value,
+            "plugin": failure.plugin,
+            "error": told(failure.error),
+        }
+        if isinstance(record, ConsumerRecord):
+            facts |= {"topic": record.topic, "partition": record.partition}
+            facts |= {"offset": record.offset, "timestamp": record.timestamp}
+            if self._has_messages:
+                facts |= {"key": repr(record.key), "value": repr(record.value)}
+        self._log.error("a record was given up", **facts)

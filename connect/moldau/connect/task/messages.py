@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-import orjson
+import msgspec
 
 from moldau.connect.storage.keys import TaskId
 
@@ -51,10 +51,17 @@ class TaskSpec:
 
 def dump(message: Message) -> bytes:
     """Return a message as one line of JSON."""
-    return orjson.dumps(message, default=str)
+    return msgspec.json.encode(message, enc_hook=as_json)
 
 
 def parse(line: bytes) -> Message:
     """Return the message in a line that `dump` made."""
-    found: Message = orjson.loads(line)
+    found: Message = msgspec.json.decode(line)
     return found
+
+
+def as_json(value: object) -> object:
+    """Return what JSON has for a value of another kind: a number, or its text."""
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if isinstance(value, float) else str(value)

@@ -19,7 +19,7 @@ from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.resolution import resolved_task
 from moldau.connect.task.settings import ErrorSettings, beneath
-from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
+from moldau.connect.task.tolerance import Reporter, TaskPauses, Tolerance
 from moldau.connect.transforms.python import allowed_modules
 
 STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
@@ -27,7 +27,7 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
-class Owner(Waits, Protocol):
+class Owner(TaskPauses, Protocol):
     """The runner of the task."""
 
     spec: TaskSpec

@@ -19,7 +19,7 @@ from moldau.client.sync import Producer
 from moldau.connect.api import SourcePart, SourceParts, SourceRecord, SourceTask
 from moldau.connect.task.parts import Parts
 from moldau.connect.task.source_batches import refused
-from moldau.connect.task.submitted import Submitted
+from moldau.connect.task.submitted import SubmittedRecord
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _Sent:
     """A part that is sent and not acknowledged yet."""
 
     part: SourcePart
-    entry: Submitted
+    entry: SubmittedRecord
     deliveries: Deliveries
 
 
@@ -61,7 +61,7 @@ class RawParts:
             return None
         return records.parts
 
-    def send(self, part: SourcePart, entry: Submitted) -> None:
+    def send(self, part: SourcePart, entry: SubmittedRecord) -> None:
         """Pass a part to the producer. Raise ConnectError if the producer rejects it."""
         try:
             place = (part.topic, part.kafka_partition)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from moldau.connect.installed.plugins import resolved
 from moldau.connect.installed.secrets import secret_values
+from moldau.connect.task.file_places import check_files
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.token_places import check_places
 
@@ -21,11 +22,12 @@ class ResolvedTask:
 
 
 def resolved_task(spec: TaskSpec) -> ResolvedTask:
-    """Resolve the configs of a task. Raise ConfigError if a reference cannot be resolved, or if one
-    of its clients would use a place of tokens that the worker does not allow."""
+    """Resolve the configs of a task. Raise ConfigError if a reference cannot be resolved, or if it
+    would use a file, or one of its clients a place of tokens, that the worker does not allow."""
     config, secrets = resolved(spec.connector_config, spec.worker)
     task_config, of_task = resolved(spec.task_config, spec.worker)
     worker, of_worker = resolved(spec.worker, spec.worker)
     check_places({**config, **task_config}, worker)
+    check_files({**config, **task_config}, worker)
     secrets = secrets | of_task | of_worker | secret_values(config)
     return ResolvedTask(config, task_config, worker, secrets)

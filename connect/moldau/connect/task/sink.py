@@ -8,6 +8,7 @@ offsets of revoked partitions are committed before they go, except for lost ones
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
@@ -27,8 +28,8 @@ from moldau.connect.api import (
 )
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.batch_times import BatchTimes
-from moldau.connect.task.dead_letter import DeadLetters
-from moldau.connect.task.failure_log import FailureLog
+from moldau.connect.task.dead_letter import DeadLetters, FailureLog
+from moldau.connect.task.link import Link
 from moldau.connect.task.membership import (
     SinkMembership,
     StopFor,
@@ -37,29 +38,27 @@ from moldau.connect.task.membership import (
     release,
     settings_with,
 )
-from moldau.connect.task.missing_topics import missing_topics
-from moldau.connect.task.originals import Originals
+from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.parts import Parts, make_parts
-from moldau.connect.task.pending import Pending
+from moldau.connect.task.pending import Originals, Pending, Report
 from moldau.connect.task.progress import SinkProgress
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import ErrorSettings, whole
+from moldau.connect.task.sink_schedule import SinkReady, SinkSchedule
 from moldau.connect.task.spans import SinkSpans, task_traces, traces_of
-from moldau.connect.task.subscription import subscription_of
+from moldau.connect.task.subscription import missing_topics, subscription_of
 from moldau.connect.task.tolerance import Failure, Reporter, Skipped, Stage, as_task_failure
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
 from moldau.errors.codes import KafkaError
+from moldau.logging import Logger
+from moldau.runtime.interface import Clock
 
-POLL_S: Final = 0.5
-RETRY_MS: Final = 1_000
-LOOK_EVERY_MS: Final = 1_000
 COLUMN_TRIES: Final = 3
 """After this many polls in a row that could not be put as columns, no other is tried."""
 VALUES_MAX: Final = 20_000
 """The most values that a poll returns, unless the config sets max.poll.records."""
 _SEES_RECORDS: Final = frozenset({"interceptor.classes", "key.deserializer", "value.deserializer"})
 """Settings of a consumer that make it handle records one by one."""
-_START: Final = -1
 
 
 class _Context(SinkTaskContext):
@@ -67,9 +66,6 @@ class _Context(SinkTaskContext):
         self._runner = runner
         self._config = config
         self.rewinds: dict[TopicPartition, int] = {}
-        self.timeout_ms = _START
-        self.paused: set[TopicPartition] = set()
-        self.wants_commit = False
 
     @property
     def configs(self) -> dict[str, str]:
@@ -79,25 +75,26 @@ class _Context(SinkTaskContext):
         self.rewinds.update(offsets)
 
     def timeout(self, timeout_ms: int) -> None:
-        self.timeout_ms = timeout_ms
+        self._runner.schedule.on_timeout(timeout_ms)
 
     def tell_waiting(self, cause: str | None) -> None:
         self._runner.tell_cause(cause)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self._runner.assigned)
+        return frozenset(self._runner.schedule.assigned)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        self.paused.update(partitions)
+        self._runner.schedule.paused.update(partitions)
         self._runner.consumer.pause(list(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        self.paused.difference_update(partitions)
-        if not self._runner.is_held:
+        schedule = self._runner.schedule
+        schedule.paused.difference_update(partitions)
+        if not schedule.is_held:
             self._runner.consumer.resume(list(partitions))
 
     def request_commit(self) -> None:
-        self.wants_commit = True
+        self._runner.schedule.on_commit_request()
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
@@ -122,37 +119,44 @@ class SinkRunner(TaskRunner):
     """Runs one sink task."""
 
     consumer: Consumer
-    _parts: Parts
     _task: SinkTask
     _context: _Context
+    _membership: SinkMembership
+    _pattern: re.Pattern[str] | None
 
-    def open(self) -> None:
+    def __init__(self, spec: TaskSpec, link: Link, clock: Clock, log: Logger) -> None:
+        super().__init__(spec, link, clock, log)
         self._is_started = False
         self._is_subscribed = False
         self._has_joined = False
         self._has_left = False
-        self.is_held = False
         self._is_flush_failing = False
         self._missed_count = 0.0
         self._missing: ConnectError | None = None
-        self._look_ms = 0
-        self.assigned: set[TopicPartition] = set()
         self._pending = Pending()
         self._progress = SinkProgress()
         self._originals = Originals()
-        self._again_ms = 0
         self._put_times = BatchTimes("put-batch")
         self._counts = {"read": 0, "send": 0, "put_batches": 0, "commits": 0, "commit_failures": 0}
         self._opened: list[tuple[str, Callable[[], None]]] = []
         self._dead_letters: DeadLetters | None = None
         self._topics: set[str] = set()
         self._spans: SinkSpans | None = None
-        self._parts = make_parts(self, reporters=[])
+        self.schedule = SinkSchedule(0, 0, is_paused=self.is_paused)
+        self._made: Parts | None = None
+
+    @property
+    def _parts(self) -> Parts:
+        assert self._made is not None, "the task is opened first"
+        return self._made
+
+    def open(self) -> None:
+        self._made = make_parts(self, reporters=[])
         self.secrets |= self._parts.secrets
         worker = self._parts.worker
-        self._interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
+        interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
         self._flush_timeout_s = whole(worker, "offset.flush.timeout.ms", 5_000) / 1000
-        self._commit_ms = self.now_ms() + self._interval_ms
+        self.schedule = SinkSchedule(interval_ms, self.now_ms(), is_paused=self.is_paused)
         self._open_reporters()
         task = self._parts.new_task()
         if not isinstance(task, SinkTask):
@@ -250,12 +254,7 @@ class SinkRunner(TaskRunner):
 
     def _round(self) -> None:
         self._rewind()
-        now_ms = self.now_ms()
-        wait_s = min(POLL_S, max(0.0, (self._commit_ms - now_ms) / 1000))
-        if self._context.timeout_ms >= 0:
-            wait_s = min(wait_s, self._context.timeout_ms / 1000)
-        if self._pending:
-            wait_s = min(wait_s, max(0.0, (self._again_ms - now_ms) / 1000))
+        wait_s = self._ready().poll_s
         if self._takes_values or self._column_tries > 0:
             polled = self.consumer.poll_batches(wait_s, max_records=self._values_max)
             taken = [self._take_columns(columns) for columns in polled]
@@ -264,17 +263,21 @@ class SinkRunner(TaskRunner):
         else:
             for part in self.consumer.poll(wait_s):
                 self._take(part)
-        if self._pending or not self.is_paused:
+        if self._ready().puts:
             self._put()
-        self._look_for_topics()
-        self._commit_if_due()
+        ready = self._ready()
+        if ready.looks:
+            self._look_for_topics()
+        if ready.commits:
+            self.schedule.on_commit(self.now_ms())
+            self._commit(self.schedule.assigned, is_last=False)
+
+    def _ready(self) -> SinkReady:
+        return self.schedule.ready(self.now_ms(), has_pending=bool(self._pending))
 
     def _look_for_topics(self) -> None:
         """Report topics that do not exist, in the status."""
-        now_ms = self.now_ms()
-        if now_ms < self._look_ms:
-            return
-        self._look_ms = now_ms + LOOK_EVERY_MS
+        self.schedule.on_looked(self.now_ms())
         if self._pattern is None:
             missing = missing_topics(self.consumer.troubles(), None, ())
         else:
@@ -286,7 +289,7 @@ class SinkRunner(TaskRunner):
 
     def _tell_well(self) -> None:
         """Report that the task waits for nothing but missing topics, unless something fails."""
-        if not self.is_held and not self._is_flush_failing:
+        if not self.schedule.is_held and not self._is_flush_failing:
             self.tell_waiting(self._missing)
 
     def _take(self, part: PartitionRecords) -> None:
@@ -316,7 +319,7 @@ class SinkRunner(TaskRunner):
     def _begins(self, part: PartitionRecords | PartitionColumns, offset: int) -> bool:
         """Whether the task has the partition. If so, check and note where its records begin."""
         where = TopicPartition(part.topic, part.partition)
-        if where not in self.assigned:
+        if where not in self.schedule.assigned:
             return False
         if part.topic not in self._topics:
             self._topics.add(part.topic)
@@ -360,22 +363,26 @@ class SinkRunner(TaskRunner):
 
     def _put(self) -> None:
         """Put the pending records. After RetriableError they stay, and no others are read."""
-        if self._pending and self.now_ms() < self._again_ms:
-            return
-        self._context.timeout_ms = _START
+        self.schedule.on_put_begins()
         count = left = len(self._pending)
         if count and not self.told.get("sink-record-lag"):
             self.tell_metrics(is_due=True)  # the put may block: show the lag before it
         began_ms = self.now_ms()
+        report = self.report if self._parts.tolerance.settings.tolerates else None
         try:
             if self._pending.columns and self._takes_values:
-                cast(ValueSinkTask, self._task).put_values(self._pending.values())
+                task = cast(ValueSinkTask, self._task)
+                refused = self._pending.put_values(task.put_values, tolerates=report is not None)
+                for part in refused:
+                    self._convert(part, part.records())
+                if refused:
+                    self._pending.put_records(self._task.put, report)
             elif self._pending.columns:
-                left = self._put_columns(cast(ColumnSinkTask, self._task))
+                left = self._put_columns(cast(ColumnSinkTask, self._task), report)
                 if self._pending.columns:
                     return  # the task is stopping
             else:
-                self._task.put(self._pending.records)
+                self._pending.put_records(self._task.put, report)
         except RetriableError as error:
             self._hold(error)
             return
@@ -392,12 +399,14 @@ class SinkRunner(TaskRunner):
             self._counts["send"] += left
         self._pending.clear()
         self._progress.on_put()
-        self._again_ms = 0
-        self._release()
+        was_held = self.schedule.is_held
+        self.schedule.on_put()
+        if was_held:
+            self._resume()
         if count:
             self._tell_well()
 
-    def _put_columns(self, task: ColumnSinkTask) -> int:
+    def _put_columns(self, task: ColumnSinkTask, report: Report | None) -> int:
         """Put the pending columns, until the task is stopping: each part that is written is done.
         If some cannot be put, put the records from there on. Return how many `put` got."""
         columns = self._pending.columns
@@ -414,7 +423,7 @@ class SinkRunner(TaskRunner):
                 for each in self._pending.take_columns():
                     self._convert(each, each.records()[written if each is part else 0 :])
                 count = len(self._pending.records)
-                task.put(self._pending.records)
+                self._pending.put_records(task.put, report)
                 return count
             self._progress.on_part(where, part.next_offset)
             self._column_tries = COLUMN_TRIES
@@ -422,30 +431,24 @@ class SinkRunner(TaskRunner):
         return 0
 
     def _hold(self, error: Exception) -> None:
-        asked_ms = self._context.timeout_ms
-        wait_ms = asked_ms if asked_ms >= 0 else RETRY_MS
-        self._again_ms = self.now_ms() + wait_ms
+        was_held = self.schedule.is_held
+        wait_ms = self.schedule.on_refused(self.now_ms())
         self._parts.tolerance.counts.retries += 1
         self.log.warn("the records are put again", error=self._shown(error), in_ms=wait_ms)
         self.tell_waiting(error)
-        if not self.is_held:
-            self.is_held = True
-            self.consumer.pause(sorted(self.assigned))
-
-    def _release(self) -> None:
-        if self.is_held:
-            self.is_held = False
-            self._resume()
+        if not was_held:
+            self.consumer.pause(sorted(self.schedule.assigned))
 
     def _resume(self) -> None:
-        if not self.is_paused and not self.is_held:
-            self.consumer.resume(sorted(self.assigned - self._context.paused))
+        if self.schedule.reads:
+            self.consumer.resume(sorted(self.schedule.assigned - self.schedule.paused))
 
     def on_paused(self) -> None:
+        self.schedule.is_paused = self.is_paused
         if not self._is_subscribed:
             return
         if self.is_paused:
-            self.consumer.pause(sorted(self.assigned))
+            self.consumer.pause(sorted(self.schedule.assigned))
         else:
             self._resume()
 
@@ -474,7 +477,7 @@ class SinkRunner(TaskRunner):
     def _rewind(self) -> None:
         rewinds, self._context.rewinds = self._context.rewinds, {}
         for where, offset in rewinds.items():
-            if where in self.assigned:
+            if where in self.schedule.assigned:
                 self._go_to(where, offset)
 
     def _go_to(self, where: TopicPartition, offset: int) -> None:
@@ -483,12 +486,6 @@ class SinkRunner(TaskRunner):
         if self._spans is not None:
             self._spans.drop([where])
         self._progress.on_seek(where, offset)
-
-    def _commit_if_due(self) -> None:
-        if self.now_ms() >= self._commit_ms or self._context.wants_commit:
-            self._context.wants_commit = False
-            self._commit_ms = self.now_ms() + self._interval_ms
-            self._commit(self.assigned, is_last=False)
 
     def _commit(self, partitions: Iterable[TopicPartition], *, is_last: bool) -> None:
         done = self._progress.done(sorted(partitions))
@@ -536,12 +533,12 @@ class SinkRunner(TaskRunner):
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self._has_joined = True
-        self.assigned.update(partitions)
+        self.schedule.on_assigned(partitions)
         if partitions:
             self._know_dead_letters(partitions)
             self._task.open(list(partitions))
         self._rewind()
-        if self.is_paused or self.is_held:
+        if not self.schedule.reads:
             self.consumer.pause(list(partitions))
 
     def _know_dead_letters(self, partitions: Sequence[TopicPartition]) -> None:
@@ -564,9 +561,8 @@ class SinkRunner(TaskRunner):
         gone = set(partitions)
         if not is_lost:
             self._commit(gone, is_last=True)
-        self.assigned -= gone
-        self._context.paused -= gone
         self._pending.drop(gone)
+        self.schedule.on_gone(gone, is_empty=not self._pending)
         if self._spans is not None:
             self._spans.drop(gone)
         self._progress.on_gone(gone)
@@ -574,26 +570,24 @@ class SinkRunner(TaskRunner):
             self._dead_letters.forget(gone)
         if gone:
             self._task.close(list(gone))
-        if not self._pending:
-            self._again_ms = 0
 
     # The end
 
     def close(self, *, is_clean: bool) -> None:
         failure: Exception | None = None
-        if getattr(self, "_is_subscribed", False):
+        if self._is_subscribed:
             failure = self._leave(is_clean=is_clean)
-        if getattr(self, "_is_started", False):
+        if self._is_started:
             self.guarded("stop", self._task.stop)
-        for what, close in reversed(getattr(self, "_opened", [])):
+        for what, close in reversed(self._opened):
             self.guarded(f"close {what}", close)
-        if hasattr(self, "_parts"):
-            self.guarded("close converters", self._parts.close)
+        if self._made is not None:
+            self.guarded("close converters", self._made.close)
         if failure is not None:
             raise failure
 
     def _leave(self, *, is_clean: bool) -> Exception | None:
-        mine = set(self.assigned)
+        mine = set(self.schedule.assigned)
         self._has_left = True
         try:
             if is_clean and mine:
@@ -618,9 +612,11 @@ class SinkRunner(TaskRunner):
         return self._missed_count
 
     def metrics(self) -> dict[str, float]:
-        if not getattr(self, "_is_subscribed", False):
+        if not self._is_subscribed:
             return {}
-        mine = set() if self._has_left else self.assigned  # at the end the consumer is closed
+        mine = (
+            set() if self._has_left else self.schedule.assigned
+        )  # at the end the consumer is closed
         lags = [self.consumer.lag(where) for where in mine]
         known = [float(lag) for lag in lags if lag is not None]
         return {

@@ -29,15 +29,16 @@ from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import whole
 from moldau.connect.task.source_batches import SourceBatches
 from moldau.connect.task.spans import SourceSpans, end_all, task_traces, traces_of
-from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
+from moldau.connect.task.submitted import Offsets, SubmittedRecord, SubmittedRecords, merged
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
 from moldau.connect.task.transactions import TaskTransactions, boundaries_of
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.client import Sent
-    from moldau.link.traces_here import ThreadTraces
+    from moldau.link.telemetry.traces import ThreadTraces
     from moldau.records import HeadersGiven
     from moldau.tracing import Span
 
@@ -208,7 +209,7 @@ class SourceRunner(TaskRunner):
             self._batches.send(converted, submit)
             return True
         self._transactions.begin()
-        self._batches.send(converted, partial(Submitted, converted.last_offset))
+        self._batches.send(converted, partial(SubmittedRecord, converted.last_offset))
         self._transactions.boundaries.on_sent(len(converted.values))
         self._transactions.boundaries.on_offset(place, converted.last_offset)
         return True
@@ -224,7 +225,7 @@ class SourceRunner(TaskRunner):
                 self._raw.send(part, self._submitted.submit(place, part.last_offset))
                 continue
             self._transactions.begin()
-            self._raw.send(part, Submitted(part.last_offset))
+            self._raw.send(part, SubmittedRecord(part.last_offset))
             self._transactions.boundaries.on_sent(len(part))
             self._transactions.boundaries.on_offset(place, part.last_offset)
         return parts is not None
@@ -252,7 +253,7 @@ class SourceRunner(TaskRunner):
             submit = self._submitted.submit
             entries = [submit(each.source_partition, each.source_offset) for each in records]
         else:
-            entries = [Submitted(each.source_offset) for each in records]
+            entries = [SubmittedRecord(each.source_offset) for each in records]
         for record, entry in zip(records, entries, strict=True):
             if self.link.is_stopping:
                 if transactions is not None:
@@ -264,14 +265,16 @@ class SourceRunner(TaskRunner):
                 self._send(transactions, record, entry)
         return True
 
-    def _send(self, transactions: TaskTransactions, record: SourceRecord, entry: Submitted) -> None:
+    def _send(
+        self, transactions: TaskTransactions, record: SourceRecord, entry: SubmittedRecord
+    ) -> None:
         transactions.begin()
         self._produce(record, entry)
         transactions.boundaries.on_offset(record.source_partition, record.source_offset)
         transactions.boundaries.on_record(record)
         self._end_transaction()
 
-    def _produce(self, record: SourceRecord, entry: Submitted) -> None:
+    def _produce(self, record: SourceRecord, entry: SubmittedRecord) -> None:
         """Transform, convert and send a record, or drop it."""
         try:
             made = self._parts.chain.transformed(record, record)
@@ -308,7 +311,7 @@ class SourceRunner(TaskRunner):
             if self._transactions is not None:
                 self._transactions.boundaries.on_sent()
 
-    def _drop(self, record: SourceRecord, entry: Submitted) -> None:
+    def _drop(self, record: SourceRecord, entry: SubmittedRecord) -> None:
         entry.acknowledge()
         if self._transactions is None:
             self._task.commit_record(record, None)
@@ -318,7 +321,7 @@ class SourceRunner(TaskRunner):
     def _on_delivery(
         self,
         record: SourceRecord,
-        entry: Submitted,
+        entry: SubmittedRecord,
         spans: Sequence[Span],
         sent: Sent | None,
         error: KafkaError | None,
@@ -333,7 +336,7 @@ class SourceRunner(TaskRunner):
             entry.acknowledge()
             self._delivered.append((record, None))
         elif self._failed is None:
-            self._failed = (error, record)
+            self._failed = (without_frames(error), record)
 
     def _tolerates_loss(self) -> bool:
         """Whether a record may be lost that the cluster rejects: never in a transaction, unless
@@ -342,7 +345,7 @@ class SourceRunner(TaskRunner):
             return self._transactions.is_aborting
         return self._parts.tolerance.settings.tolerates
 
-    def _refused(self, error: KafkaError, record: SourceRecord, entry: Submitted) -> None:
+    def _refused(self, error: KafkaError, record: SourceRecord, entry: SubmittedRecord) -> None:
         if self._transactions is not None:
             raise _rejected(error, record)
         failure = Failure(Stage.KAFKA_PRODUCE, "moldau.client.Producer", error, record)

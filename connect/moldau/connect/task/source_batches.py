@@ -21,7 +21,7 @@ from moldau.connect.api import SourceBatch, SourceRecord, SourceTask, SourceValu
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.parts import Parts
 from moldau.connect.task.spans import SourceSpans, end_all
-from moldau.connect.task.submitted import Submitted
+from moldau.connect.task.submitted import SubmittedRecord
 from moldau.connect.task.tolerance import Stage
 from moldau.errors.codes import KafkaError
 
@@ -34,7 +34,7 @@ _RECORDS_MIN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedRecords:
     """Records of one topic and one source partition, as they are written to the topic."""
 
     topic: str
@@ -52,7 +52,7 @@ class _Sent:
 
     topic: str
     count: int
-    entry: Submitted
+    entry: SubmittedRecord
     deliveries: Deliveries
     spans: Sequence[Span] = ()
 
@@ -80,7 +80,7 @@ class SourceBatches:
         )
         self._sent: deque[_Sent] = deque()
 
-    def convert(self, records: Sequence[SourceRecord] | None) -> Converted | None:
+    def convert(self, records: Sequence[SourceRecord] | None) -> ConvertedRecords | None:
         """Return the bytes of the polled records; None if they have to be sent one by one."""
         if not self._is_possible or not records or len(records) < _RECORDS_MIN:
             return None
@@ -88,16 +88,16 @@ class SourceBatches:
             return self._converted(records) if records.topic else None
         return self._alike(records)
 
-    def _converted(self, batch: SourceBatch | SourceValues) -> Converted | None:
+    def _converted(self, batch: SourceBatch | SourceValues) -> ConvertedRecords | None:
         columns = self._chain.batch_bytes(batch)
         if columns is None:
             return None
         stamp = batch.timestamp if isinstance(batch, SourceValues) else None
         stamps: list[int | None] | None = None if stamp is None else [stamp] * len(batch)
         where = batch.topic, batch.source_partition, batch.last_offset
-        return Converted(*where, *columns, stamps)
+        return ConvertedRecords(*where, *columns, stamps)
 
-    def _alike(self, records: Sequence[SourceRecord]) -> Converted | None:
+    def _alike(self, records: Sequence[SourceRecord]) -> ConvertedRecords | None:
         first = records[0]
         topic, partition = first.topic, first.source_partition
         if not topic or any(
@@ -110,7 +110,7 @@ class SourceBatches:
             return None
         stamps = [each.timestamp for each in records]
         places = [each.kafka_partition for each in records]
-        return Converted(
+        return ConvertedRecords(
             topic,
             partition,
             records[-1].source_offset,
@@ -119,7 +119,7 @@ class SourceBatches:
             places if any(place is not None for place in places) else None,
         )
 
-    def send(self, converted: Converted, submit: Callable[[], Submitted]) -> None:
+    def send(self, converted: ConvertedRecords, submit: Callable[[], SubmittedRecord]) -> None:
         """Pass a batch to the producer. Raise ConnectError if the producer rejects it."""
         entry, topic, headers = submit(), converted.topic, None
         spans: Sequence[Span] = ()

@@ -17,13 +17,12 @@ from moldau.client.consumer.records import PartitionRecords
 from moldau.connect.task.messages import TaskSpec
 from moldau.errors import ConfigError
 from moldau.link.metadata import TopicPartition
-from moldau.link.otlp_traces import TraceSettings, trace_settings
-from moldau.link.traces_here import ThreadTraces
+from moldau.link.telemetry.traces import ThreadTraces, TraceSettings, trace_settings
 from moldau.records import HeadersGiven
 from moldau.runtime.children import process_environment
 from moldau.tracing import Kind, Span, Tracer, about, with_context
-from moldau.tracing.choice import NO_HEADERS, Choice
 from moldau.tracing.context import Headers
+from moldau.tracing.sampling import NO_HEADERS, Choice
 
 ENDPOINT: Final = "moldau.traces.otlp.endpoint"
 RATIO: Final = "moldau.traces.ratio"

@@ -17,7 +17,7 @@ from moldau.connect.storage.keys import canonical
 Offsets = list[tuple[dict[str, Any], dict[str, Any]]]
 
 
-class Submitted:
+class SubmittedRecord:
     """A submitted record. `is_safe` is set from the client's thread: setting it is atomic."""
 
     __slots__ = ("is_safe", "offset")
@@ -35,11 +35,13 @@ class SubmittedRecords:
     """The records of one task that were submitted and whose offsets are not stored yet."""
 
     def __init__(self) -> None:
-        self._queues: dict[bytes, tuple[dict[str, Any], deque[Submitted]]] = {}
+        self._queues: dict[bytes, tuple[dict[str, Any], deque[SubmittedRecord]]] = {}
 
-    def submit(self, partition: dict[str, Any] | None, offset: dict[str, Any] | None) -> Submitted:
+    def submit(
+        self, partition: dict[str, Any] | None, offset: dict[str, Any] | None
+    ) -> SubmittedRecord:
         """Add a record before it is sent. A source record may have no offset."""
-        entry = Submitted(offset)
+        entry = SubmittedRecord(offset)
         if partition is not None:
             key = canonical(partition)
             if key not in self._queues:

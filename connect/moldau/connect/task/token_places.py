@@ -17,9 +17,9 @@ from typing import Final
 
 from moldau.connect.task.settings import Config, listed
 from moldau.errors import ConfigError
-from moldau.link.oauth_settings import OIDC_PROVIDERS, oauth, sasl_oauthbearer_expected_issuer
-from moldau.link.token_endpoint import known_url, shown_url
-from moldau.link.token_settings import (
+from moldau.link.login.oauth_settings import OIDC_PROVIDERS, oauth, sasl_oauthbearer_expected_issuer
+from moldau.link.login.token_endpoint import known_url, shown_url
+from moldau.link.login.token_settings import (
     sasl_oauthbearer_assertion_file,
     sasl_oauthbearer_assertion_private_key_file,
     sasl_oauthbearer_assertion_template_file,

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.settings import ErrorSettings
+from moldau.runtime.backoff import Backoff
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class Reporter(Protocol):
         ...
 
 
-class Waits(Protocol):
+class TaskPauses(Protocol):
     """Lets the task wait between attempts."""
 
     def now_ms(self) -> int: ...
@@ -95,7 +96,9 @@ class ErrorCounts:
 class Tolerance:
     """Retries, skips and reports the failures of one task."""
 
-    def __init__(self, settings: ErrorSettings, waits: Waits, reporters: list[Reporter]) -> None:
+    def __init__(
+        self, settings: ErrorSettings, waits: TaskPauses, reporters: list[Reporter]
+    ) -> None:
         self.settings = settings
         self.counts = ErrorCounts()
         self._waits = waits
@@ -133,16 +136,18 @@ class Tolerance:
     ) -> tuple[T | None, Exception | None]:
         """Return the result of `again` and None, or None and the last error."""
         settings, waits = self.settings, self._waits
-        error, begun_ms, delay_ms = first, waits.now_ms(), FIRST_DELAY_MS
+        error, begun_ms, failures = first, waits.now_ms(), 0
+        longest_ms = settings.retry_delay_max_ms
+        backoff = Backoff(min(FIRST_DELAY_MS, longest_ms), longest_ms)
         while isinstance(error, RetriableError):
             left_ms = begun_ms + settings.retry_timeout_ms - waits.now_ms()
             is_bounded = settings.retry_timeout_ms != FOREVER
             if is_bounded and left_ms <= 0:
                 break
-            wait_ms = min(delay_ms, settings.retry_delay_max_ms)
+            failures += 1
+            wait_ms = backoff.plain_ms(failures)
             if not waits.wait_ms(min(wait_ms, left_ms) if is_bounded else wait_ms):
                 break
-            delay_ms *= 2
             self.counts.retries += 1
             try:
                 return again(), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+import msgspec
 
 from moldau.client import TimestampType
 from moldau.connect.api import SinkRecord, Struct
@@ -13,6 +13,7 @@ from moldau.connect.errors import ConnectError
 from moldau.connect.installed.plugins import catalogue, resolved
 from moldau.connect.plugins import transformation_stages
 from moldau.connect.task.chain import Chain
+from moldau.connect.task.messages import as_json
 from moldau.connect.task.parts import converters
 from moldau.connect.task.settings import ErrorSettings
 from moldau.connect.task.tolerance import Tolerance, told
@@ -75,4 +76,4 @@ def plain(value: Any) -> Any:
 
 
 def _dump(value: dict[str, Any]) -> str:
-    return orjson.dumps(value, default=str).decode()
+    return msgspec.json.encode(value, enc_hook=as_json).decode()

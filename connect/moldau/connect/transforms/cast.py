@@ -13,8 +13,8 @@ from moldau.connect.transforms.casting import TARGETS, cast
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     require_map,
     require_struct,
@@ -52,7 +52,7 @@ class CastConfig(NullReplacing):
             )
 
 
-class Cast(Sided):
+class Cast(KeyOrValueTransform):
     """Converts fields, or the whole key or value, to other types with Java's rules."""
 
     config_model = CastConfig

@@ -30,7 +30,7 @@ from moldau.connect.data.schema import (
 from moldau.connect.data.struct import Struct
 from moldau.connect.data.validation import validate
 from moldau.connect.errors import DataError
-from moldau.connect.transforms.sided import Sided
+from moldau.connect.transforms.sided import KeyOrValueTransform
 from moldau.expressions import Expression, ExpressionError, Scope, member
 
 _TYPES: Mapping[str, Schema] = {
@@ -94,7 +94,7 @@ class ExprConfig(ConfigModel):
                 yield Problem(f"type.{name}", f"String must be one of: {known}")
 
 
-class Expr(Sided):
+class Expr(KeyOrValueTransform):
     """Computes fields by expressions, and drops records by a condition."""
 
     config_model = ExprConfig

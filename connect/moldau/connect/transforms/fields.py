@@ -22,8 +22,8 @@ from moldau.connect.transforms.paths import (
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     basics,
     names_of,
@@ -45,7 +45,7 @@ class ExtractFieldConfig(NullReplacing, WithPaths):
                 yield Problem("field", str(error))
 
 
-class ExtractField(Sided):
+class ExtractField(KeyOrValueTransform):
     """Replaces the key or value by one of its fields."""
 
     config_model = ExtractFieldConfig
@@ -88,7 +88,7 @@ class HoistFieldConfig(ConfigModel):
     field: str = key("field", doc="The name of the one field that holds the whole.")
 
 
-class HoistField(Sided):
+class HoistField(KeyOrValueTransform):
     """Wraps the key or value as the only field of a struct or map."""
 
     config_model = HoistFieldConfig
@@ -173,7 +173,7 @@ class FlattenConfig(ConfigModel):
     delimiter: str = key("delimiter", ".", doc="What stands between the names of the levels.")
 
 
-class Flatten(Sided):
+class Flatten(KeyOrValueTransform):
     """Makes nested structs or maps one level deep; arrays are not changed."""
 
     config_model = FlattenConfig

@@ -16,8 +16,8 @@ from moldau.connect.header_converters.sniffing import sniffed
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     basics,
     names_of,
@@ -98,7 +98,7 @@ class HeaderFromConfig(NullReplacing):
             )
 
 
-class HeaderFrom(Sided):
+class HeaderFrom(KeyOrValueTransform):
     """Copies or moves fields of the key or value into headers."""
 
     config_model = HeaderFromConfig

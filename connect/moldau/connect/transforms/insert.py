@@ -15,8 +15,8 @@ from moldau.connect.errors import DataError
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     basics,
     require_map,
@@ -74,7 +74,7 @@ class _Insertion:
     is_time: bool
 
 
-class InsertField(Sided):
+class InsertField(KeyOrValueTransform):
     """Adds facts of the record, or a constant, as new fields to the end of a struct or to a map."""
 
     config_model = InsertFieldConfig

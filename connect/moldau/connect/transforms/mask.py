@@ -18,8 +18,8 @@ from moldau.connect.transforms.casting import as_single
 from moldau.connect.transforms.paths import WithPaths, map_with, parse_path, struct_with
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     names_of,
     require_map,
@@ -55,7 +55,7 @@ class MaskFieldConfig(NullReplacing, WithPaths):
                 yield Problem("fields", str(error))
 
 
-class MaskField(Sided):
+class MaskField(KeyOrValueTransform):
     """Replaces the values of fields by an empty or a given value. A null is not replaced."""
 
     config_model = MaskFieldConfig

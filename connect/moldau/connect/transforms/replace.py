@@ -13,8 +13,8 @@ from moldau.connect.errors import DataError
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     basics,
     names_of,
@@ -45,7 +45,7 @@ class ReplaceFieldConfig(NullReplacing):
                 )
 
 
-class ReplaceField(Sided):
+class ReplaceField(KeyOrValueTransform):
     """Drops and renames fields. Their order does not change."""
 
     config_model = ReplaceFieldConfig
@@ -132,7 +132,7 @@ class SetSchemaMetadataConfig(NullReplacing):
             yield Problem("schema.name", "Neither schema name nor version configured")
 
 
-class SetSchemaMetadata(Sided):
+class SetSchemaMetadata(KeyOrValueTransform):
     """Sets the name or the version of a schema, or both."""
 
     config_model = SetSchemaMetadataConfig

@@ -18,7 +18,7 @@ _SCHEMAS_MAX = 64
 JAVA_PACKAGE = "org.apache.kafka.connect.transforms."
 
 
-class Sided(Transformation):
+class KeyOrValueTransform(Transformation):
     """The base of transforms that change the key (if the subclass sets `on_key`) or the value."""
 
     on_key: ClassVar[bool] = False

@@ -33,8 +33,8 @@ from moldau.connect.transforms.paths import (
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
+    KeyOrValueTransform,
     NullReplacing,
-    Sided,
     StructReader,
     require_map,
     require_struct,
@@ -88,7 +88,7 @@ class TimestampConverterConfig(NullReplacing, WithPaths):
             yield Problem("field", str(error))
 
 
-class TimestampConverter(Sided):
+class TimestampConverter(KeyOrValueTransform):
     """Converts a field, or the whole key or value, from and to texts, Unix time, Date, Time and
     Timestamp. The type of the input is detected."""
 

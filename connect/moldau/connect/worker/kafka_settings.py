@@ -55,7 +55,7 @@ OF_LOGINS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedValues:
     """The values of a setting that a worker can serve, in lower case, and what else to do."""
 
     values: tuple[str, ...]
@@ -69,23 +69,23 @@ class Allowed:
         return text.strip().lower() in self.values
 
 
-_PINNED: Final = Allowed(("",), "remove it: the installed version of a package is used")
-REFUSED: Final[Mapping[str, Allowed]] = {
+_PINNED: Final = AllowedValues(("",), "remove it: the installed version of a package is used")
+REFUSED: Final[Mapping[str, AllowedValues]] = {
     "header.converter.plugin.version": _PINNED,
-    "inter.worker.key.generation.algorithm": Allowed(
+    "inter.worker.key.generation.algorithm": AllowedValues(
         ("", DEFAULT_ALGORITHM.lower()), f"set it to {DEFAULT_ALGORITHM}"
     ),
-    "inter.worker.signature.algorithm": Allowed(
+    "inter.worker.signature.algorithm": AllowedValues(
         ("", DEFAULT_ALGORITHM.lower()), f"set it to {DEFAULT_ALGORITHM}"
     ),
-    "inter.worker.verification.algorithms": Allowed(
+    "inter.worker.verification.algorithms": AllowedValues(
         (DEFAULT_ALGORITHM.lower(),), f"add {DEFAULT_ALGORITHM}", is_list=True
     ),
     "key.converter.plugin.version": _PINNED,
-    "response.http.headers.config": Allowed(
+    "response.http.headers.config": AllowedValues(
         ("",), "remove it, and add headers in a proxy before the REST API"
     ),
-    "rest.advertised.listener": Allowed(
+    "rest.advertised.listener": AllowedValues(
         ("", "http", "https"), "set it to the protocol of listeners, or remove it"
     ),
     "value.converter.plugin.version": _PINNED,

@@ -65,6 +65,14 @@ EVERY_WORKER: Final = (
         is_ours=True,
     ),
     SettingRow(
+        "connect.file.directories",
+        None,
+        "The directories below which connectors may read and write files, separated by commas; "
+        "addresses such as s3://bucket/logs too. Empty for a worker of a group; the working "
+        "directory, and what the connectors' own files name, for `moldau connect run`.",
+        is_ours=True,
+    ),
+    SettingRow(
         "task.isolation",
         "shared",
         "Where tasks run: shared (in a few processes), process (each in its own) or thread (in the "

@@ -14,7 +14,7 @@ from typing import Final
 from moldau.connect.config.exactly_once import is_leader_transactional, leader_id, support_of
 from moldau.connect.config.model import Problem
 from moldau.connect.config.warnings import unknown_keys
-from moldau.connect.storage.topic_log import TopicSpec
+from moldau.connect.task.file_places import FILE_DIRECTORIES, WORKING_DIRECTORY
 from moldau.connect.task.settings import Config, truth, whole
 from moldau.connect.task.spans import traces_of
 from moldau.connect.worker.kafka_settings import (
@@ -28,8 +28,10 @@ from moldau.connect.worker.kafka_settings import (
 )
 from moldau.connect.worker.kafka_settings_table import EVERY_WORKER, OF_A_GROUP
 from moldau.connect.worker.placement import ISOLATIONS
-from moldau.connect.worker.restarts import RestartPolicy
 from moldau.errors import ConfigError
+from moldau.folds.topic import FoldTopic
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.restarts import RestartPolicy
 
 DEFAULTS: Final = {row.name: row.default for row in EVERY_WORKER if row.default is not None}
 DISTRIBUTED: Final = {row.name: row.default for row in OF_A_GROUP if row.default is not None}
@@ -51,7 +53,13 @@ _RESERVED: Final = frozenset({"cleanup.policy", "partitions", "replication.facto
 
 def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
     """Return the settings with defaults. Raise ConfigError for an invalid value."""
-    found = {**DEFAULTS, **(DISTRIBUTED if is_distributed else {}), **given}
+    directories = "" if is_distributed else WORKING_DIRECTORY
+    found = {
+        FILE_DIRECTORIES: directories,
+        **DEFAULTS,
+        **(DISTRIBUTED if is_distributed else {}),
+        **given,
+    }
     if found["task.isolation"] not in ISOLATIONS:
         raise ConfigError(
             "must be shared, process or thread",
@@ -93,10 +101,13 @@ def unknown_settings(given: Config) -> Iterator[Problem]:
 def restart_policy(worker: Config, connector: Config) -> RestartPolicy:
     """Return the connector's `errors.restart.*`, with the worker's as defaults."""
     both = {**worker, **connector}
+    restarts_max = whole(both, "errors.restart.max", -1)
+    longest_ms = max(1, whole(both, "errors.restart.backoff.max.ms", 300_000))
+    first_ms = min(max(1, whole(both, "errors.restart.backoff.ms", 1_000)), longest_ms)
     return RestartPolicy(
-        whole(both, "errors.restart.max", -1),
-        max(1, whole(both, "errors.restart.backoff.ms", 1_000)),
-        max(1, whole(both, "errors.restart.backoff.max.ms", 300_000)),
+        Backoff(first_ms, longest_ms),
+        steady_ms=longest_ms,
+        failures_max=None if restarts_max < 0 else restarts_max + 1,
     )
 
 
@@ -104,41 +115,43 @@ def restart_policy(worker: Config, connector: Config) -> RestartPolicy:
 class InternalTopics:
     """The internal topics of a distributed worker."""
 
-    config: TopicSpec
-    offset: TopicSpec
-    status: TopicSpec
+    config: FoldTopic
+    offset: FoldTopic
+    status: FoldTopic
+    leader_id: str | None
+    """The transactional id with which the leader writes configs; None without transactions."""
 
 
 def internal_topics(worker: Config) -> InternalTopics:
     """Return the topics of these settings. The config topic has one partition, to keep order."""
-    config = _topic(worker, "config", 1)
-    if is_leader_transactional(worker):
-        leader = leader_id(worker["group.id"])
-        config = replace(config, has_transactions=True, leader_id=leader)
+    config = replace(_topic(worker, "config", 1), is_ordered=True)
+    leader = leader_id(worker["group.id"]) if is_leader_transactional(worker) else None
     return InternalTopics(
-        config,
+        replace(config, has_transactions=leader is not None),
         offset_topic(worker),
         _topic(worker, "status", whole(worker, "status.storage.partitions", 5)),
+        leader,
     )
 
 
-def offset_topic(worker: Config) -> TopicSpec:
+def offset_topic(worker: Config) -> FoldTopic:
     """Return the topic of the offsets, which tasks may write to in transactions."""
     found = _topic(worker, "offset", whole(worker, "offset.storage.partitions", 25))
     return replace(found, has_transactions=is_leader_transactional(worker))
 
 
-def _topic(worker: Config, kind: str, partitions: int) -> TopicSpec:
+def _topic(worker: Config, kind: str, partitions: int) -> FoldTopic:
     prefix = f"{kind}.storage"
     own = {
         name.removeprefix(f"{prefix}."): value
         for name, value in worker.items()
         if name.startswith(f"{prefix}.")
     }
-    return TopicSpec(
+    return FoldTopic(
         worker[f"{prefix}.topic"],
-        prefix,
+        "an internal topic",
         partitions,
         whole(worker, f"{prefix}.replication.factor", -1),
         {name: value for name, value in own.items() if name not in _RESERVED},
+        setting=prefix,
     )

@@ -19,6 +19,7 @@ from moldau.connect.errors import ConnectError
 from moldau.connect.installed.plugins import connector_class, resolved_for_a_time
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import ConnectorState
+from moldau.connect.task.file_places import check_files
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.settings import whole
@@ -114,8 +115,8 @@ class Worker:
 
     # Connectors
 
-    async def start_connector(self, name: str, config: Mapping[str, str]) -> str | None:
-        """Start an instance and return its version. Its errors are raised here."""
+    async def start_connector(self, name: str, config: Mapping[str, str]) -> None:
+        """Start an instance. Its errors are raised here."""
         thread = ConnectorThread(name, CALL_S)
         self._connectors[name] = thread
         loop = asyncio.get_running_loop()
@@ -132,9 +133,10 @@ class Worker:
             ask,
         )
 
-        def start() -> str | None:
+        def start() -> None:
             props, _, ttl_ms = resolved_for_a_time(config, self._settings)
             check_places(props, self._settings)
+            check_files(props, self._settings)
             if ttl_ms is not None and config.get("config.action.reload", "restart") == "restart":
                 loop.call_soon_threadsafe(self._listener.on_outdated, name, ttl_ms)
             connector = connector_class(config)()
@@ -145,10 +147,9 @@ class Worker:
             finally:
                 if thread.waits_for == STARTING:
                     thread.waits_for = None
-            return connector.version()
 
         thread.waits_for, thread.begun_at = STARTING, self._runtime.clock.monotonic()
-        return await thread.run("start", start)
+        await thread.run("start", start)
 
     def has_connector(self, name: str) -> bool:
         """Whether there is an instance of this connector."""

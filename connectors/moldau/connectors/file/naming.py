@@ -1,4 +1,4 @@
-"""Names of the sink's files: the folder of a record, and the offsets that a file contains.
+"""The files of the sink: their names, and the roll of a partition.
 
 `<directory>/<path>/<topic>-<partition>-<start>-<end>.<extension>`: the offsets, both inclusive, are
 those of the whole roll, so that a file's name shows up to which offset everything was written.
@@ -7,7 +7,7 @@ those of the whole roll, so that a file's name shows up to which offset everythi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,3 +81,45 @@ def _safe(text: str) -> str:
     """Return text as one part of a path. Empty text and dots become names as well."""
     safe = _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
     return safe if safe not in ("", ".", "..") else f"_{safe}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits at which a roll ends; 0 is no limit."""
+
+    records: int
+    size_bytes: int
+    interval_ms: int
+
+
+@dataclass(slots=True)
+class Roll:
+    """The records that were put since the last roll of one partition."""
+
+    began_ms: int
+    start: int | None = None
+    end: int = -1
+    records: int = 0
+    size_bytes: int = 0
+    contents: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, offset: int, folder: str, content: Any, size: int) -> None:
+        self.skip(offset)
+        self.contents.setdefault(folder, []).append(content)
+        self.records += 1
+        self.size_bytes += size
+
+    def skip(self, offset: int) -> None:
+        """Extend the range by a record that is in no file, because it was bad."""
+        if self.start is None:
+            self.start = offset
+        self.end = offset
+
+    def is_full(self, limits: Limits, now_ms: int) -> bool:
+        if self.start is None:
+            return False
+        return (
+            0 < limits.records <= self.records
+            or 0 < limits.size_bytes <= self.size_bytes
+            or 0 < limits.interval_ms <= now_ms - self.began_ms
+        )

@@ -25,22 +25,10 @@ from moldau.connect.data import (
 from moldau.plugins.extras import install_command
 
 _SIMPLE: Mapping[str, Schema] = {
-    "bool": BOOLEAN,
-    "int8": INT8,
-    "int16": INT16,
-    "int32": INT32,
-    "int64": INT64,
-    "uint8": INT16,
-    "uint16": INT32,
-    "uint32": INT64,
-    "float": FLOAT32,
-    "double": FLOAT64,
-    "string": STRING,
-    "large_string": STRING,
-    "binary": BYTES,
-    "large_binary": BYTES,
-    "date32[day]": DATE,
-}
+    "bool": BOOLEAN, "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64, "uint8": INT16,
+    "uint16": INT32, "uint32": INT64, "float": FLOAT32, "double": FLOAT64, "string": STRING,
+    "large_string": STRING, "binary": BYTES, "large_binary": BYTES, "date32[day]": DATE,
+}  # fmt: skip
 
 
 def missing() -> str:

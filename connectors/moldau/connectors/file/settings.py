@@ -7,9 +7,8 @@ from enum import Enum
 
 from moldau.connect.api import ConfigModel, Problem, key
 from moldau.connectors.file.formats import Compression, Format
-from moldau.connectors.file.naming import check_template
+from moldau.connectors.file.naming import Limits, check_template
 from moldau.connectors.file.parquet import is_installed, missing
-from moldau.connectors.file.rolling import Limits
 
 
 class OnBadLine(Enum):
@@ -67,21 +66,18 @@ class FileSinkConfig(ConfigModel):
         "file", None, doc="The one file to append to.", importance="high", width="long"
     )
     directory: str | None = key(
-        "directory",
-        None,
+        "directory", None,
         doc="The folder, or fsspec address such as s3://bucket/path, for rolled files.",
-        importance="high",
-        width="long",
-    )
+        importance="high", width="long",
+    )  # fmt: skip
     format: Format = key("format", Format.LINES, doc="lines, jsonl, csv or parquet.")
     compression: Compression = key(
         "compression", Compression.NONE, doc="none, gz or zst, for rolled files."
     )
     path_format: str = key(
-        "path.format",
-        "${topic}",
+        "path.format", "${topic}",
         doc="Folder below the directory: ${topic}, ${partition}, ${field:x}, ${timestamp:%Y/%m}.",
-    )
+    )  # fmt: skip
     flush_size: int = key("flush.size", 10_000, doc="Records in a roll; 0 is no limit.", ge=0)
     rotate_bytes: int = key(
         "rotate.size.bytes", 16 * 2**20, doc="Bytes of records in a roll; 0 is no limit.", ge=0

@@ -35,9 +35,15 @@ from moldau.connectors.file.formats import (
     json_line,
     to_plain,
 )
-from moldau.connectors.file.naming import DRAFT_SUFFIX, DRAFTS, RolledOffsets, folder_of, range_of
+from moldau.connectors.file.naming import (
+    DRAFT_SUFFIX,
+    DRAFTS,
+    Roll,
+    RolledOffsets,
+    folder_of,
+    range_of,
+)
 from moldau.connectors.file.parquet import write_rows
-from moldau.connectors.file.rolling import Roll
 from moldau.connectors.file.settings import FileSinkConfig
 from moldau.connectors.file.storage import Storage, storage_of
 from moldau.connectors.pace import Pace
@@ -51,6 +57,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     task_modules = ("moldau.connectors.file.sink",)
     config_model = FileSinkConfig
+    file_settings = ("file", "directory")
     java_names: ClassVar[tuple[str, ...]] = (
         "org.apache.kafka.connect.file.FileStreamSinkConnector",
     )

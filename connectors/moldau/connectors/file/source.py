@@ -46,15 +46,13 @@ class FileStreamSourceConnector(SourceConnector):
 
     task_modules = ("moldau.connectors.file.source",)
     config_model = FileSourceConfig
+    file_settings = ("file", "file.glob")
     java_names: ClassVar[tuple[str, ...]] = (
         "org.apache.kafka.connect.file.FileStreamSourceConnector",
     )
 
     def task_class(self) -> type[Task]:
         return FileStreamSourceTask
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self.props)]
 
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:

@@ -44,10 +44,13 @@ class Address:
     def file(self) -> str | None:
         """The path of a database that is a file; None for one in memory or on a server."""
         database = self.url.database or ""
-        if self.dialect not in _FILES or not database or ":memory:" in database:
+        if self.dialect not in _FILES or not database or database.startswith(_IN_MEMORY):
             return None
-        path = database.removeprefix("file:") if "uri" in self.url.query else database
-        return None if self.url.query.get("mode") == "memory" else path.partition("?")[0]
+        if "uri" not in self.url.query or not database.startswith("file:"):
+            return database
+        path = _path_of_uri(database)
+        in_memory = self.url.query.get("mode") == "memory" or path in ("", _IN_MEMORY)
+        return None if in_memory else path
 
     @property
     def is_locked_whole(self) -> bool:
@@ -102,16 +105,12 @@ class Address:
 
 
 _FILES = ("sqlite", "duckdb")
+_IN_MEMORY = ":memory:"
 DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "postgres": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mariadb": "mariadb+pymysql",
-    "mssql": "mssql+pymssql",
-    "oracle": "oracle+oracledb",
-    "sqlite": "sqlite",
-    "duckdb": "duckdb",
-}
+    "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql", "mssql": "mssql+pymssql", "oracle": "oracle+oracledb",
+    "sqlite": "sqlite", "duckdb": "duckdb",
+}  # fmt: skip
 """The Python driver for a URL without a driver."""
 
 Argument = tuple[str, Any]
@@ -139,14 +138,9 @@ def _is_true(value: str) -> bool:
 
 
 _TARGETS = {
-    "any": "any",
-    "primary": "primary",
-    "master": "primary",
-    "secondary": "standby",
-    "slave": "standby",
-    "preferSecondary": "prefer-standby",
-    "preferSlave": "prefer-standby",
-}
+    "any": "any", "primary": "primary", "master": "primary", "secondary": "standby",
+    "slave": "standby", "preferSecondary": "prefer-standby", "preferSlave": "prefer-standby",
+}  # fmt: skip
 _POSTGRES: Mapping[str, Mapped] = {
     "ssl": _when_true("sslmode", "verify-full", "disable"),
     "sslmode": _as("sslmode"),
@@ -213,7 +207,11 @@ _JAVA_ONLY: Mapping[str, re.Pattern[str]] = {
     "oracle": re.compile("oracle\\..*"),
 }
 _NOTHING = re.compile("(?!)")
-_REFUSED = re.compile(r"load_?extension|allowLoadLocalInfile|autoDeserialize|socketFactory", re.I)
+_REFUSED = re.compile(
+    r"load_?extension|local_?infile|read_default_file|autoDeserialize|socketFactory|"
+    r"enable_external_access|allowed_(paths|directories)",
+    re.I,
+)
 
 
 def parse_address(text: str) -> Address:
@@ -237,6 +235,23 @@ def parse_address(text: str) -> Address:
             "a SQLAlchemy URL such as dialect+driver://host/db works as well"
         )
     return parse(rest)
+
+
+def file_of(text: str) -> str | None:
+    """Return the path of the file that a connection.url opens; None if there is none, or the
+    address cannot be read."""
+    try:
+        return parse_address(text).file
+    except AddressError:
+        return None
+
+
+def _path_of_uri(text: str) -> str:
+    """Return the path that SQLite opens for `file:...`."""
+    path = re.split(r"[?#]", text.removeprefix("file:"), maxsplit=1)[0]
+    if path.startswith("//"):  # an authority, which must be empty or localhost
+        path = "/" + path[2:].partition("/")[2]
+    return unquote(path).partition("\0")[0]
 
 
 def _native(text: str) -> Address:
@@ -392,14 +407,10 @@ def _duckdb(rest: str) -> Address:
 
 
 _SUBPROTOCOLS: Mapping[str, Callable[[str], Address]] = {
-    "postgresql": _postgres,
-    "sqlite": _sqlite,
-    "mysql": _mysql_like("mysql"),
-    "mariadb": _mysql_like("mariadb"),
-    "duckdb": _duckdb,
-    "sqlserver": _sqlserver,
+    "postgresql": _postgres, "sqlite": _sqlite, "mysql": _mysql_like("mysql"),
+    "mariadb": _mysql_like("mariadb"), "duckdb": _duckdb, "sqlserver": _sqlserver,
     "oracle": _oracle,
-}
+}  # fmt: skip
 
 
 def _translate(

@@ -33,55 +33,32 @@ _SQLITE_KINDS = (
     (re.compile("BLOB|BINARY"), ColumnKind.BYTES),
 )
 _DUCKDB_KINDS: Mapping[str, ColumnKind] = {
-    "BOOLEAN": ColumnKind.BOOLEAN,
-    "TINYINT": ColumnKind.INT8,
-    "SMALLINT": ColumnKind.INT16,
-    "UTINYINT": ColumnKind.INT16,
-    "INTEGER": ColumnKind.INT32,
-    "USMALLINT": ColumnKind.INT32,
-    "BIGINT": ColumnKind.INT64,
-    "UINTEGER": ColumnKind.INT64,
-    "FLOAT": ColumnKind.FLOAT32,
-    "DOUBLE": ColumnKind.FLOAT64,
-    "VARCHAR": ColumnKind.STRING,
-    "UUID": ColumnKind.STRING,
-    "BIT": ColumnKind.STRING,
-    "BIGNUM": ColumnKind.STRING,
-    "BLOB": ColumnKind.BYTES,
-    "DATE": ColumnKind.DATE,
-    "TIME": ColumnKind.TIME,
-    "TIMESTAMP": ColumnKind.TIMESTAMP,
-    "TIMESTAMP_NS": ColumnKind.TIMESTAMP,
-    "TIMESTAMP_MS": ColumnKind.TIMESTAMP,
-    "TIMESTAMP_S": ColumnKind.TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": ColumnKind.TIMESTAMP_TZ,
+    "BOOLEAN": ColumnKind.BOOLEAN, "TINYINT": ColumnKind.INT8, "SMALLINT": ColumnKind.INT16,
+    "UTINYINT": ColumnKind.INT16, "INTEGER": ColumnKind.INT32, "USMALLINT": ColumnKind.INT32,
+    "BIGINT": ColumnKind.INT64, "UINTEGER": ColumnKind.INT64, "FLOAT": ColumnKind.FLOAT32,
+    "DOUBLE": ColumnKind.FLOAT64, "VARCHAR": ColumnKind.STRING, "UUID": ColumnKind.STRING,
+    "BIT": ColumnKind.STRING, "BIGNUM": ColumnKind.STRING, "BLOB": ColumnKind.BYTES,
+    "DATE": ColumnKind.DATE, "TIME": ColumnKind.TIME, "TIMESTAMP": ColumnKind.TIMESTAMP,
+    "TIMESTAMP_NS": ColumnKind.TIMESTAMP, "TIMESTAMP_MS": ColumnKind.TIMESTAMP,
+    "TIMESTAMP_S": ColumnKind.TIMESTAMP, "TIMESTAMP WITH TIME ZONE": ColumnKind.TIMESTAMP_TZ,
     "JSON": ColumnKind.JSON,
-}
+}  # fmt: skip
 _DUCKDB_LIST = re.compile(r"\[\d*\]$")
 # The first class that fits is used, so a subclass is listed before its base.
 _SQLALCHEMY_KINDS: tuple[tuple[type[Any], ColumnKind], ...] = (
-    (sqltypes.Boolean, ColumnKind.BOOLEAN),
-    (sqltypes.SmallInteger, ColumnKind.INT16),
-    (sqltypes.BigInteger, ColumnKind.INT64),
-    (sqltypes.Integer, ColumnKind.INT32),
-    (sqltypes.REAL, ColumnKind.FLOAT32),
-    (sqltypes.Float, ColumnKind.FLOAT64),
-    (sqltypes.Numeric, ColumnKind.DECIMAL),
-    (sqltypes.DateTime, ColumnKind.TIMESTAMP),
-    (sqltypes.Date, ColumnKind.DATE),
-    (sqltypes.Time, ColumnKind.TIME),
-    (sqltypes._Binary, ColumnKind.BYTES),
-    (sqltypes.JSON, ColumnKind.JSON),
+    (sqltypes.Boolean, ColumnKind.BOOLEAN), (sqltypes.SmallInteger, ColumnKind.INT16),
+    (sqltypes.BigInteger, ColumnKind.INT64), (sqltypes.Integer, ColumnKind.INT32),
+    (sqltypes.REAL, ColumnKind.FLOAT32), (sqltypes.Float, ColumnKind.FLOAT64),
+    (sqltypes.Numeric, ColumnKind.DECIMAL), (sqltypes.DateTime, ColumnKind.TIMESTAMP),
+    (sqltypes.Date, ColumnKind.DATE), (sqltypes.Time, ColumnKind.TIME),
+    (sqltypes._Binary, ColumnKind.BYTES), (sqltypes.JSON, ColumnKind.JSON),
     (sqltypes.String, ColumnKind.STRING),
-)
+)  # fmt: skip
 _BY_NAME: Mapping[str, ColumnKind] = {
-    "TINYINT": ColumnKind.INT8,
-    "DOUBLE": ColumnKind.FLOAT64,
-    "DOUBLE_PRECISION": ColumnKind.FLOAT64,
-    "DATETIMEOFFSET": ColumnKind.TIMESTAMP_TZ,
-    "BIT": ColumnKind.BOOLEAN,
-    "FLOAT": ColumnKind.FLOAT64,
-}
+    "TINYINT": ColumnKind.INT8, "DOUBLE": ColumnKind.FLOAT64,
+    "DOUBLE_PRECISION": ColumnKind.FLOAT64, "DATETIMEOFFSET": ColumnKind.TIMESTAMP_TZ,
+    "BIT": ColumnKind.BOOLEAN, "FLOAT": ColumnKind.FLOAT64,
+}  # fmt: skip
 
 
 def list_tables(
@@ -284,9 +261,6 @@ def _duckdb_table(connection: Connection, table: TableId) -> Table | None:
 
 
 _OWN: Mapping[str, Callable[[Connection, TableId], Table | None]] = {
-    "duckdb": _duckdb_table,
-    "sqlite": _sqlite_table,
-    "postgresql": postgresql_table,
-    "mysql": mysql_table,
-    "mariadb": mysql_table,
-}
+    "duckdb": _duckdb_table, "sqlite": _sqlite_table, "postgresql": postgresql_table,
+    "mysql": mysql_table, "mariadb": mysql_table,
+}  # fmt: skip

@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from moldau.connect.api import SinkColumns, SinkRecord, Struct
-from moldau.connectors.jdbc.shapes import Picked, RowShape, coordinates
+from moldau.connectors.jdbc.shapes import FieldPositions, RowShape, coordinates
 from moldau.connectors.jdbc.values import Convert, are_unchanged
 from moldau.connectors.jdbc.writing import TargetTable
 
@@ -25,7 +25,7 @@ COLUMN_TRIES: Final = 3
 
 
 @dataclass(slots=True)
-class Prepared:
+class RowPlan:
     """How rows of a shape are made for the current table."""
 
     target: TargetTable
@@ -56,7 +56,7 @@ _KEY = attrgetter("key")
 
 
 def columns_of(
-    records: Sequence[SinkRecord], shape: RowShape, prepared: Prepared, *, is_keyed: bool
+    records: Sequence[SinkRecord], shape: RowShape, prepared: RowPlan, *, is_keyed: bool
 ) -> list[Column] | None:
     """Return the key's columns, then the others. With `is_keyed` they have the last row of each
     key, sorted by key. The records must be alike (`are_alike`)."""
@@ -72,7 +72,7 @@ def columns_of(
         return None
 
 
-def columns_of_part(part: SinkColumns, shape: RowShape, prepared: Prepared) -> list[Column] | None:
+def columns_of_part(part: SinkColumns, shape: RowShape, prepared: RowPlan) -> list[Column] | None:
     """Return the key's columns, then the others, of records that came as columns. Return None if
     they are of another kind."""
     try:
@@ -132,12 +132,12 @@ def _side(records: Sequence[SinkRecord], shape: RowShape, *, in_key: bool) -> li
     return _picked(records, picked)
 
 
-def _picked(records: Sequence[SinkRecord], picked: Picked) -> list[Column]:
+def _picked(records: Sequence[SinkRecord], picked: FieldPositions) -> list[Column]:
     structs = map(_KEY if picked.of_key else _VALUE, records)
     return _chosen(list(zip(*[each.row for each in structs], strict=True)), picked)
 
 
-def _chosen(fields: Sequence[Column], picked: Picked) -> list[Column]:
+def _chosen(fields: Sequence[Column], picked: FieldPositions) -> list[Column]:
     found = [fields[position] for position in picked.positions]
     for index, default in picked.defaults:
         if None in found[index]:

@@ -78,20 +78,12 @@ def _timestamps(column: Column) -> Iterable[int]:
 
 _TEXT: Final = _Varying(str, lambda column: map(str.encode, column))
 _BY_OID: Final[Mapping[int, _Fixed | _Varying]] = {
-    16: _Fixed(bool, "?", _same),
-    17: _Varying(bytes, _same),
-    20: _Fixed(int, "q", _same),
-    21: _Fixed(int, "h", _same),
-    23: _Fixed(int, "i", _same),
-    25: _TEXT,
-    700: _Fixed(float, "f", _same),
-    701: _Fixed(float, "d", _same),
-    1042: _TEXT,
-    1043: _TEXT,
-    1082: _Fixed(date, "i", _since(_FIRST_DAY, _DAY)),
-    1114: _Fixed(datetime, "q", _timestamps),
+    16: _Fixed(bool, "?", _same), 17: _Varying(bytes, _same), 20: _Fixed(int, "q", _same),
+    21: _Fixed(int, "h", _same), 23: _Fixed(int, "i", _same), 25: _TEXT,
+    700: _Fixed(float, "f", _same), 701: _Fixed(float, "d", _same), 1042: _TEXT, 1043: _TEXT,
+    1082: _Fixed(date, "i", _since(_FIRST_DAY, _DAY)), 1114: _Fixed(datetime, "q", _timestamps),
     1184: _Fixed(datetime, "q", _since(_EPOCH, _MICROSECOND)),
-}
+}  # fmt: skip
 """The encoders by the OIDs of PostgreSQL's types, which are the same in every server."""
 
 

@@ -22,6 +22,7 @@ from moldau.connectors.jdbc.failures import DatabaseFailure, Meaning, understand
 from moldau.connectors.jdbc.layout import EPOCH
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select, build_select
 from moldau.connectors.jdbc.source_settings import SourceConfig
+from moldau.errors import without_frames
 
 CHECKED_TABLES: Final = 20
 """The most tables that are checked while a config is validated."""
@@ -62,7 +63,7 @@ def criteria_of(config: SourceConfig, table: Table) -> Criteria:
             raise _nullable(table, _INCREMENTING, number)
         if stamps and all(table.by_name[name].nullable for name in stamps):
             raise _nullable(table, _TIMESTAMP, ", ".join(stamps))
-    return Criteria(mode, stamps, number)
+    return Criteria(mode, stamps, number, is_of_table=True)
 
 
 def criteria_of_query(config: SourceConfig) -> Criteria:
@@ -162,7 +163,7 @@ def _explained(
     try:
         connection.exec_driver_sql(f"EXPLAIN {select.text}", _examples(config, select)).close()
     except SQLAlchemyError as error:
-        failure = understand(error)
+        failure = understand(without_frames(error))
         return None if failure.meaning is Meaning.TRANSIENT else failure
     return None
 
@@ -197,7 +198,7 @@ def query_problems(config: SourceConfig, connection: Connection) -> list[Problem
             return [] if refused is None else [Problem("query", refused)]
         connection.exec_driver_sql(f"EXPLAIN {select.text}", examples).close()
     except SQLAlchemyError as error:
-        failure = understand(error)
+        failure = understand(without_frames(error))
         if failure.meaning is not Meaning.PERMANENT or _NO_RIGHT.search(failure.cause):
             return []
         return [Problem("query", refused_query(config, failure.cause))]
@@ -206,7 +207,7 @@ def query_problems(config: SourceConfig, connection: Connection) -> list[Problem
 
 def _examples(config: SourceConfig, select: Select) -> tuple[object, ...]:
     instant = config.dialect().instant_parameter(EPOCH, config.zone(), has_zone=False)
-    return tuple(0 if bound is Bound.LAST else instant for bound in select.bounds)
+    return tuple(0 if bound in (Bound.LAST, Bound.UPTO) else instant for bound in select.bounds)
 
 
 def _column(table: Table, name: str, key: str) -> str:

@@ -7,6 +7,7 @@ with its cause in one line and a hint. No message contains a password.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -22,6 +23,7 @@ from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.failures import DatabaseFailure, Meaning, understand
 from moldau.connectors.jdbc.postgresql_catalog import load_as_text
 from moldau.connectors.pace import Pace
+from moldau.errors import without_frames
 from moldau.plugins.extras import install_command
 from moldau.runtime.children import Mailbox, start_thread
 from moldau.runtime.real_files import RealFiles
@@ -46,6 +48,8 @@ _EXTRAS: Final = {
 }
 """The extras that bring drivers."""
 
+_NO_OTHER_FILE: Final = {"enable_external_access": "false"}
+"""DuckDB's setting, which no statement can change later."""
 CONNECT_S: Final = 30
 """How long a connection may take, until it has answered."""
 _CONNECT_TIMEOUTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,6 +60,11 @@ _OPEN_OTHERWISE: Final = "with a different configuration than existing connectio
 _CANCEL_AGAIN_S: Final = 1.0
 _DATED: Final = frozenset((1082, 1114, 1184))
 """PostgreSQL's OIDs of the types date, timestamp and timestamptz."""
+
+
+def _without_attach(action: int, *_: object) -> int:
+    """Let SQLite run all statements but those that open another file."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _install_driver(name: str) -> str:
@@ -89,7 +98,7 @@ class Database:
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._cursors = 0
-        self.tell_waiting: Callable[[str | None], None] = _tell_nothing
+        self.report_waiting: Callable[[str | None], None] = _report_nothing
         """Called with what a connection waits for, and with None when there is one."""
         self.isolation: str | None = None
         self.session: tuple[str, ...] = ()
@@ -204,7 +213,7 @@ class Database:
             try:
                 connection = engine.connect()
                 if attempt > 1:
-                    self.tell_waiting(None)
+                    self.report_waiting(None)
                 return connection
             except self.errors as error:
                 is_for_reading = "read_only" in self._address.arguments and self._address.reads
@@ -213,11 +222,11 @@ class Database:
                     self.close()
                     self._address = self._address.for_writing()
                     continue
-                failure = understand(error)
+                failure = understand(without_frames(error))
                 if failure.meaning is not Meaning.TRANSIENT:
                     raise ConnectError(f"cannot connect to {self._address}: {failure}") from error
                 is_last = attempt >= self._attempts
-                self.tell_waiting(f"cannot connect to {self._address}: {failure}")
+                self.report_waiting(f"cannot connect to {self._address}: {failure}")
                 if is_last or self._pace.wait(self._backoff_ms / 1000):
                     raise RetriableError(
                         f"cannot connect to {self._address} after {attempt} attempts: {failure}"
@@ -247,15 +256,21 @@ class Database:
         return engine
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the driver's arguments. A server that accepts and never answers is given up."""
+        """Return the driver's arguments. A server that accepts and never answers is given up, and
+        statements of a config reach no file beside the database."""
         timeouts = {
             name: CONNECT_S
             for name in _CONNECT_TIMEOUTS.get(self.dialect.name, ())
             if name not in self._address.url.query
         }
-        return {**timeouts, **self._address.arguments}
+        arguments = {**timeouts, **self._address.arguments}
+        if self._address.dialect == "duckdb":
+            arguments["config"] = {**arguments.get("config", {}), **_NO_OTHER_FILE}
+        return arguments
 
     def _on_connect(self, driver: Any, _: Any) -> None:
+        if self._address.dialect == "sqlite":
+            driver.set_authorizer(_without_attach)
         if self.dialect.name == "postgresql":
             load_as_text(driver)
         if self.dialect.name == "mysql" and "read_timeout" not in self._address.url.query:
@@ -289,7 +304,7 @@ class Database:
         return understood
 
 
-def _tell_nothing(cause: str | None) -> None:
+def _report_nothing(cause: str | None) -> None:
     return
 
 
@@ -353,12 +368,12 @@ class ResultRows:
         try:
             return list(self._cursor.fetchmany(count))
         except self._database.errors as error:
-            return error
+            return without_frames(error)
 
     def _read_into(self, mailbox: Mailbox[list[Any] | BaseException], count: int) -> None:
         def hand_over(_: object, error: BaseException | None, __: object) -> bool:
             if error is not None:
-                mailbox.put(error)  # `fetch` raises it: these rows are not skipped
+                mailbox.put(without_frames(error))  # `fetch` raises it: these rows are not skipped
             return True
 
         with ExitStack() as stack:

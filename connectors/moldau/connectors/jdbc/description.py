@@ -17,18 +17,11 @@ from moldau.connectors.jdbc.mysql_catalog import mysql_result_type
 from moldau.connectors.jdbc.postgresql_catalog import postgresql_type
 
 _PYTHON: tuple[tuple[type, ColumnKind], ...] = (
-    (bool, ColumnKind.BOOLEAN),
-    (int, ColumnKind.INT64),
-    (float, ColumnKind.FLOAT64),
-    (Decimal, ColumnKind.DECIMAL),
-    (str, ColumnKind.STRING),
-    (bytes, ColumnKind.BYTES),
-    (bytearray, ColumnKind.BYTES),
-    (datetime, ColumnKind.TIMESTAMP),
-    (date, ColumnKind.DATE),
-    (time, ColumnKind.TIME),
-    (timedelta, ColumnKind.TIME),
-)
+    (bool, ColumnKind.BOOLEAN), (int, ColumnKind.INT64), (float, ColumnKind.FLOAT64),
+    (Decimal, ColumnKind.DECIMAL), (str, ColumnKind.STRING), (bytes, ColumnKind.BYTES),
+    (bytearray, ColumnKind.BYTES), (datetime, ColumnKind.TIMESTAMP), (date, ColumnKind.DATE),
+    (time, ColumnKind.TIME), (timedelta, ColumnKind.TIME),
+)  # fmt: skip
 
 
 def result_columns(

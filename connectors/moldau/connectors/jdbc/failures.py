@@ -81,6 +81,7 @@ _MYSQL: Mapping[int, tuple[Meaning, str]] = {
     1054: (_X, _NO_COLUMN),
     1142: (_X, "grant the connector's user the right to do this"),
     1146: (_X, _NO_TABLE),
+    1227: (_X, "grant the connector's user this right"),
     1205: (_T, "a lock was not granted in time"),
     1213: (_T, "a deadlock was resolved against this connector"),
     **dict.fromkeys((1048, 1062, 1136, 1216, 1217, 1264, 1265, 1292, 1364, 1366), (_P, "")),

@@ -128,14 +128,15 @@ class RowLayout:
         )
 
     def position(self, name: str) -> int:
-        """Return the index of a column, whose name may include its table (`t.id`)."""
-        bare = name.rpartition(".")[2]
-        for index, column in enumerate(self.columns):
-            if column.name == bare:
-                return index
-        lowered = [column.name.lower() for column in self.columns]
-        if bare.lower() in lowered:
-            return lowered.index(bare.lower())
+        """Return the index of a column. Its name may have a dot in it, or include its table
+        (`t.id`)."""
+        names = [column.name for column in self.columns]
+        lowered = [each.lower() for each in names]
+        for wanted in (name, name.rpartition(".")[2]):
+            if wanted in names:
+                return names.index(wanted)
+            if wanted.lower() in lowered:
+                return lowered.index(wanted.lower())
         raise ConnectError(
             f"the result has no column {name} -> correct its name in the config; the result has "
             f"{', '.join(lowered)}"

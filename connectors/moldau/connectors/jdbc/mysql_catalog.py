@@ -44,19 +44,10 @@ _KINDS: Final[Mapping[str, ColumnKind]] = {
 }
 """The other types are text: char, varchar, text, enum, set, uuid, inet4, inet6."""
 _BY_NUMBER: Final[Mapping[int, ColumnKind]] = {
-    1: ColumnKind.INT8,
-    2: ColumnKind.INT16,
-    3: ColumnKind.INT32,
-    5: ColumnKind.FLOAT64,
-    7: ColumnKind.TIMESTAMP,
-    8: ColumnKind.INT64,
-    9: ColumnKind.INT32,
-    10: ColumnKind.DATE,
-    11: ColumnKind.TIME,
-    12: ColumnKind.TIMESTAMP,
-    245: ColumnKind.JSON,
-    255: ColumnKind.BYTES,
-}
+    1: ColumnKind.INT8, 2: ColumnKind.INT16, 3: ColumnKind.INT32, 5: ColumnKind.FLOAT64,
+    7: ColumnKind.TIMESTAMP, 8: ColumnKind.INT64, 9: ColumnKind.INT32, 10: ColumnKind.DATE,
+    11: ColumnKind.TIME, 12: ColumnKind.TIMESTAMP, 245: ColumnKind.JSON, 255: ColumnKind.BYTES,
+}  # fmt: skip
 _BIT: Final = 16
 _FLOAT: Final = 4
 _YEAR: Final = 13

@@ -53,9 +53,9 @@ class TableReading:
         self._stamps: tuple[int, ...] = ()
         self._number = -1
 
-    def parameters(self, begin: Any, end: Any, last: int) -> tuple[Any, ...]:
+    def parameters(self, begin: Any, end: Any, last: int, upto: Any) -> tuple[Any, ...]:
         """Return the query's parameters, in the order of its placeholders."""
-        values = {Bound.BEGIN: begin, Bound.END: end, Bound.LAST: last}
+        values = {Bound.BEGIN: begin, Bound.END: end, Bound.LAST: last, Bound.UPTO: upto}
         return tuple(values[bound] for bound in self.select.bounds)
 
     def begin(self, layout: RowLayout) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import SecretStr
 
 from moldau.connect.api import ConfigModel, Problem, key
-from moldau.connectors.jdbc.address import Address, AddressError, parse_address
+from moldau.connectors.jdbc.address import Address, AddressError, file_of, parse_address
 from moldau.connectors.jdbc.dialects import Dialect, dialect_of
 
 _OWN = frozenset({"url", "user", "password", "attempts", "backoff.ms"})
@@ -25,10 +25,8 @@ class DatabaseConfig(ConfigModel):
     url: str = key(
         "connection.url",
         doc="Address of the database: jdbc:postgresql://host:5432/db, or a SQLAlchemy URL.",
-        importance="high",
-        group="Connection",
-        width="long",
-    )
+        importance="high", group="Connection", width="long",
+    )  # fmt: skip
     user: str | None = key(
         "connection.user", None, doc="User of the database.", importance="high", group="Connection"
     )
@@ -36,59 +34,35 @@ class DatabaseConfig(ConfigModel):
         "connection.password", None, doc="Its password.", importance="high", group="Connection"
     )
     attempts: int = key(
-        "connection.attempts",
-        3,
-        doc="How often to try to connect before giving up.",
-        importance="low",
-        group="Connection",
-        ge=1,
-    )
+        "connection.attempts", 3, doc="How often to try to connect before giving up.",
+        importance="low", group="Connection", ge=1,
+    )  # fmt: skip
     backoff_ms: int = key(
-        "connection.backoff.ms",
-        10_000,
-        doc="Milliseconds between two attempts to connect.",
-        importance="low",
-        group="Connection",
-        kind="LONG",
-        ge=0,
-    )
+        "connection.backoff.ms", 10_000, doc="Milliseconds between two attempts to connect.",
+        importance="low", group="Connection", kind="LONG", ge=0,
+    )  # fmt: skip
     dialect_name: str = key(
-        "dialect.name",
-        "",
-        doc="Name of the dialect; empty takes it from connection.url.",
-        importance="low",
-        group="Connection",
-    )
+        "dialect.name", "", doc="Name of the dialect; empty takes it from connection.url.",
+        importance="low", group="Connection",
+    )  # fmt: skip
     credentials: str = key(
-        "jdbc.credentials.provider.class",
-        DEFAULT_CREDENTIALS,
+        "jdbc.credentials.provider.class", DEFAULT_CREDENTIALS,
         doc="Java's credentials providers do not run here: use ${env:...} or ${file:...}.",
-        importance="low",
-        group="Connection",
-        kind="CLASS",
-    )
+        importance="low", group="Connection", kind="CLASS",
+    )  # fmt: skip
     zone_name: str = key(
-        "db.timezone",
-        "UTC",
-        doc="What columns mean that hold a time without a zone.",
-        importance="medium",
-        group="Connection",
-    )
+        "db.timezone", "UTC", doc="What columns mean that hold a time without a zone.",
+        importance="medium", group="Connection",
+    )  # fmt: skip
     quotes: Literal["always", "never"] = key(
-        "quote.sql.identifiers",
-        "always",
-        doc="Whether names of tables and columns are quoted.",
-        importance="medium",
-        group="Connection",
-        also=("sql.quote.identifiers",),
-    )
+        "quote.sql.identifiers", "always", doc="Whether names of tables and columns are quoted.",
+        importance="medium", group="Connection", also=("sql.quote.identifiers",),
+    )  # fmt: skip
     calendar: Literal["LEGACY", "PROLEPTIC_GREGORIAN"] = key(
-        "date.calendar.system",
-        "LEGACY",
-        doc="Accepted; Python's calendar is the proleptic Gregorian one.",
-        importance="low",
+        "date.calendar.system", "LEGACY",
+        doc="Accepted; Python's calendar is the proleptic Gregorian one.", importance="low",
         group="Connection",
-    )
+    )  # fmt: skip
 
     @classmethod
     def renamed(cls, props: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -136,6 +110,12 @@ class DatabaseConfig(ConfigModel):
 
     def zone(self) -> tzinfo:
         return UTC if self.zone_name in ("UTC", "GMT", "Z") else ZoneInfo(self.zone_name)
+
+
+def database_files(props: Mapping[str, str]) -> dict[str, str]:
+    """Return connection.url with the path of its database, if that is a file."""
+    file = file_of(props.get("connection.url", ""))
+    return {} if file is None else {"connection.url": file}
 
 
 def _backend(name: str) -> str:

@@ -36,7 +36,7 @@ class ShapeColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class FieldPositions:
     """The positions of values in the struct of each record, and the defaults for None values."""
 
     of_key: bool
@@ -53,8 +53,8 @@ class RowShape:
     others: tuple[ShapeColumn, ...]
     key_of: Extract
     others_of: Extract
-    key_picked: Picked | None = None
-    others_picked: Picked | None = None
+    key_picked: FieldPositions | None = None
+    others_picked: FieldPositions | None = None
     """The same for many records at once; None if values do not come from a struct."""
 
     @property
@@ -147,7 +147,7 @@ class Shapes:
             self._picked(_names(record.value_schema, record.value), parts, of_key=False),
         )
 
-    def _key_picked(self, record: SinkRecord, key: Sequence[ShapeColumn]) -> Picked | None:
+    def _key_picked(self, record: SinkRecord, key: Sequence[ShapeColumn]) -> FieldPositions | None:
         if self._config.key_mode is KeyMode.RECORD_VALUE:
             names = _names(record.value_schema, record.value)
             return self._picked(names, key, of_key=False)
@@ -157,11 +157,11 @@ class Shapes:
 
     def _picked(
         self, names: Sequence[str] | None, parts: Sequence[ShapeColumn], *, of_key: bool
-    ) -> Picked | None:
+    ) -> FieldPositions | None:
         if names is None:
             return None
         positions = tuple(names.index(part.name) for part in parts)
-        return Picked(of_key, positions, self._defaults(parts))
+        return FieldPositions(of_key, positions, self._defaults(parts))
 
     def _defaults(self, parts: Sequence[ShapeColumn]) -> tuple[tuple[int, Any], ...]:
         """Return the defaults that replace None in these parts, by their indexes."""

@@ -12,6 +12,7 @@ from moldau.client import TopicPartition
 from moldau.connect.api import Problem, SinkConnector, Task
 from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.connecting import connection_problems, open_database
+from moldau.connectors.jdbc.settings import database_files
 from moldau.connectors.jdbc.sink_settings import SinkConfig
 from moldau.connectors.jdbc.sink_task import JdbcSinkTask
 from moldau.connectors.jdbc.stored_offsets import StoredOffsets
@@ -30,6 +31,10 @@ class JdbcSinkConnector(SinkConnector):
         "io.confluent.connect.jdbc.JdbcSinkConnector",
         "io.aiven.connect.jdbc.JdbcSinkConnector",
     )
+
+    @classmethod
+    def named_files(cls, props: Mapping[str, str]) -> Mapping[str, str]:
+        return database_files(props)
 
     def start(self, props: Mapping[str, str]) -> None:
         super().start(props)

@@ -45,144 +45,97 @@ class SinkConfig(DatabaseConfig):
     open_prefixes: ClassVar[tuple[str, ...]] = (*DatabaseConfig.open_prefixes, "topic.")
 
     insert_mode: InsertMode = key(
-        "insert.mode",
-        InsertMode.INSERT,
-        doc="insert, upsert (insert or update) or update.",
-        importance="high",
-        group="Writes",
-    )
+        "insert.mode", InsertMode.INSERT, doc="insert, upsert (insert or update) or update.",
+        importance="high", group="Writes",
+    )  # fmt: skip
     batch_size: int = key(
-        "batch.size",
-        3000,
-        doc="How many records are written in one transaction.",
-        group="Writes",
+        "batch.size", 3000, doc="How many records are written in one transaction.", group="Writes",
         ge=1,
-    )
+    )  # fmt: skip
     delete_enabled: bool = key(
-        "delete.enabled",
-        False,
-        doc="Delete the row when a record has no value; needs pk.mode=record_key.",
-        group="Writes",
-    )
+        "delete.enabled", False,
+        doc="Delete the row when a record has no value; needs pk.mode=record_key.", group="Writes",
+    )  # fmt: skip
     table_types: list[str] = key(
-        "table.types",
-        ["TABLE"],
-        doc="Accepted: tables, partitioned tables and views can be written.",
-        importance="low",
+        "table.types", ["TABLE"],
+        doc="Accepted: tables, partitioned tables and views can be written.", importance="low",
         group="Writes",
-    )
+    )  # fmt: skip
     null_to_default: bool = key(
-        "replace.null.with.default",
-        True,
-        doc="Write the default of a field's schema where its value is null.",
-        importance="low",
+        "replace.null.with.default", True,
+        doc="Write the default of a field's schema where its value is null.", importance="low",
         group="Writes",
-    )
+    )  # fmt: skip
     table_format: str = key(
-        "table.name.format",
-        "${topic}",
-        doc="Name of the table; ${topic} is the topic's name.",
+        "table.name.format", "${topic}", doc="Name of the table; ${topic} is the topic's name.",
         group="Data Mapping",
-    )
+    )  # fmt: skip
     table_normalize: bool = key(
-        "table.name.normalize",
-        False,
+        "table.name.normalize", False,
         doc="Aiven's key: replace what is no letter, digit or _ in a table's name by _.",
-        importance="low",
-        group="Data Mapping",
-    )
+        importance="low", group="Data Mapping",
+    )  # fmt: skip
     table_mapping: list[str] = key(
-        "topics.to.tables.mapping",
-        [],
-        doc="Aiven's key: topic:table, for topics whose tables have other names.",
-        importance="low",
+        "topics.to.tables.mapping", [],
+        doc="Aiven's key: topic:table, for topics whose tables have other names.", importance="low",
         group="Data Mapping",
-    )
+    )  # fmt: skip
     key_mode: KeyMode = key(
-        "pk.mode",
-        KeyMode.NONE,
+        "pk.mode", KeyMode.NONE,
         doc="Where a row's key comes from: none, kafka, record_key or record_value.",
-        importance="high",
-        group="Data Mapping",
-    )
+        importance="high", group="Data Mapping",
+    )  # fmt: skip
     key_fields: list[str] = key(
-        "pk.fields",
-        [],
+        "pk.fields", [],
         doc="Names of the key's columns; topic.<topic>.pk.fields says it for one topic.",
         group="Data Mapping",
-    )
+    )  # fmt: skip
     whitelist: list[str] = key(
-        "fields.whitelist",
-        [],
-        doc="Fields of the value to write; empty writes all.",
+        "fields.whitelist", [], doc="Fields of the value to write; empty writes all.",
         group="Data Mapping",
-    )
+    )  # fmt: skip
     date_zone: Literal["DB_TIMEZONE", "UTC"] = key(
-        "date.timezone",
-        "DB_TIMEZONE",
-        doc="Accepted: a date has no time zone here.",
-        importance="low",
-        group="Data Mapping",
-    )
+        "date.timezone", "DB_TIMEZONE", doc="Accepted: a date has no time zone here.",
+        importance="low", group="Data Mapping",
+    )  # fmt: skip
     timestamp_fields: list[str] = key(
-        "timestamp.fields.list",
-        [],
+        "timestamp.fields.list", [],
         doc="Fields with whole numbers that are times, in timestamp.precision.mode since 1970.",
-        importance="low",
-        group="Data Mapping",
-    )
+        importance="low", group="Data Mapping",
+    )  # fmt: skip
     timestamp_precision: Literal["microseconds", "nanoseconds"] = key(
-        "timestamp.precision.mode",
-        "microseconds",
-        doc="The unit of the fields in timestamp.fields.list.",
-        importance="low",
+        "timestamp.precision.mode", "microseconds",
+        doc="The unit of the fields in timestamp.fields.list.", importance="low",
         group="Data Mapping",
-    )
+    )  # fmt: skip
     text_column: str = key(
-        "string.output.value.column.name",
-        "record_value",
-        doc="Column for values that are plain text.",
-        importance="low",
-        group="Data Mapping",
-    )
+        "string.output.value.column.name", "record_value",
+        doc="Column for values that are plain text.", importance="low", group="Data Mapping",
+    )  # fmt: skip
     auto_create: bool = key("auto.create", False, doc="Create missing tables.", group="DDL Support")
     auto_evolve: bool = key(
         "auto.evolve", False, doc="Add missing columns to tables.", group="DDL Support"
     )
     holdlock: bool = key(
-        "mssql.use.merge.holdlock",
-        True,
-        doc="Accepted: MERGE always holds its lock.",
-        importance="low",
-        group="Writes",
-    )
+        "mssql.use.merge.holdlock", True, doc="Accepted: MERGE always holds its lock.",
+        importance="low", group="Writes",
+    )  # fmt: skip
     max_retries: int = key(
-        "max.retries",
-        10,
-        doc="How often a write is repeated after an error that may pass.",
-        group="Retries",
-        ge=0,
-    )
+        "max.retries", 10, doc="How often a write is repeated after an error that may pass.",
+        group="Retries", ge=0,
+    )  # fmt: skip
     retry_backoff_ms: int = key(
-        "retry.backoff.ms",
-        3000,
-        doc="Milliseconds between two attempts.",
-        group="Retries",
-        ge=0,
-    )
+        "retry.backoff.ms", 3000, doc="Milliseconds between two attempts.", group="Retries", ge=0,
+    )  # fmt: skip
     trim_log: bool = key(
-        "trim.sensitive.log",
-        False,
-        doc="Accepted: values of records are never logged.",
-        importance="low",
-        group="Writes",
-    )
+        "trim.sensitive.log", False, doc="Accepted: values of records are never logged.",
+        importance="low", group="Writes",
+    )  # fmt: skip
     exactly_once: bool = key(
-        "exactly.once",
-        False,
+        "exactly.once", False,
         doc="Keep the offsets in the table __connect_offsets, in the same transaction as the rows.",
         group="Writes",
-    )
+    )  # fmt: skip
 
     def check(self) -> Iterable[Problem]:
         yield from super().check()

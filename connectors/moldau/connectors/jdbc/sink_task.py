@@ -28,7 +28,7 @@ from moldau.connectors.jdbc.columns import ColumnType, Table, TableId
 from moldau.connectors.jdbc.columnwise import (
     COLUMN_TRIES,
     Column,
-    Prepared,
+    RowPlan,
     UnsortableError,
     are_alike,
     columns_of,
@@ -71,7 +71,7 @@ class JdbcSinkTask(ColumnSinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = SinkConfig.of(props)
         self._database = open_database(config, self._pace)
-        self._database.tell_waiting = self.context.tell_waiting
+        self._database.report_waiting = self.context.tell_waiting
         self._events = ChangeEvents()
         self._shapes = Shapes(config)
         self._structure = Structure(
@@ -82,7 +82,7 @@ class JdbcSinkTask(ColumnSinkTask):
         )
         self._conversions = Conversions(self._database.dialect.name, config.zone())
         self._writer: TableWriter = writer_for(self._database)
-        self._prepared: dict[RowShape, Prepared] = {}
+        self._prepared: dict[RowShape, RowPlan] = {}
         self._version = 0
         self._looked_for_key: set[TableId] = set()
         self._retries = config.max_retries
@@ -259,13 +259,13 @@ class JdbcSinkTask(ColumnSinkTask):
             return record, None, None
         return record, prepared.target, (key, prepared.names, others)
 
-    def _preparation(self, shape: RowShape) -> Prepared:
+    def _preparation(self, shape: RowShape) -> RowPlan:
         table = self._structure.table(shape.table)
         kept = [i for i, part in enumerate(shape.others) if part.name in table.by_name]
         others = [shape.others[index] for index in kept]
         target = TargetTable(shape.table, shape.key_names, self._config.insert_mode)
         self._warn_of_no_unique_key(target)
-        return Prepared(
+        return RowPlan(
             target,
             tuple(part.name for part in others),
             self._converts(shape.key, table),
@@ -367,7 +367,7 @@ class JdbcSinkTask(ColumnSinkTask):
         return len(part)
 
     def _transact_batch(
-        self, prepared: Prepared, columns: list[Column], offsets: Mapping[TopicPartition, int]
+        self, prepared: RowPlan, columns: list[Column], offsets: Mapping[TopicPartition, int]
     ) -> None:
         """Write columns in one transaction, as rows where the writer takes no columns."""
         assert self._database is not None

@@ -23,19 +23,18 @@ from moldau.connectors.jdbc.criteria import query_problems, table_problems
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.progress import BadOffset, from_offset
 from moldau.connectors.jdbc.query import Mode
-from moldau.connectors.jdbc.selection import (
-    TABLES_KEY,
-    divided,
-    missing,
-    selected,
-    tables_to_text,
-)
+from moldau.connectors.jdbc.selection import TABLES_KEY, divided, missing, selected, tables_to_text
+from moldau.connectors.jdbc.settings import database_files
 from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.jdbc.source_task import JdbcSourceTask
 from moldau.connectors.pace import Pace, Patrol
 from moldau.connectors.promise import AT_LEAST_ONCE, promised
 
 _log = logging.getLogger(__name__)
+
+
+_LATE = "rows that commit late are lost"
+_DELAYED = f"{_LATE}, unless timestamp.delay.interval.ms is longer"
 
 
 class JdbcSourceConnector(SourceConnector):
@@ -47,6 +46,10 @@ class JdbcSourceConnector(SourceConnector):
         "io.confluent.connect.jdbc.JdbcSourceConnector",
         "io.aiven.connect.jdbc.JdbcSourceConnector",
     )
+
+    @classmethod
+    def named_files(cls, props: Mapping[str, str]) -> Mapping[str, str]:
+        return database_files(props)
 
     _patrol: Patrol | None = None
     _database: Database | None = None
@@ -63,7 +66,7 @@ class JdbcSourceConnector(SourceConnector):
         pace = Pace()
         self._database = open_database(self._config, pace)
         self._tables = self._find_tables()
-        self._tell_missing()
+        self._report_missing()
         self._patrol = Patrol(self._look, self._config.table_poll_ms / 1000, pace)
         self._patrol.start()
 
@@ -87,8 +90,13 @@ class JdbcSourceConnector(SourceConnector):
     @classmethod
     def guarantee(cls, props: Mapping[str, str]) -> str:
         """Return the delivery guarantee of the config, with the reason."""
-        if SourceConfig.read(props).mode is Mode.BULK:
+        config = SourceConfig.read(props)
+        if config.mode is Mode.BULK:
             return promised(AT_LEAST_ONCE, "bulk reads every row at each interval", props)
+        if config.loses_late_commits:
+            assert config.mode is not None
+            late = _DELAYED if config.mode.uses_timestamp else _LATE
+            return promised(AT_LEAST_ONCE, f"rows may come twice after a crash; {late}", props)
         return promised(AT_LEAST_ONCE, "rows may come twice after a crash", props)
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
@@ -116,12 +124,13 @@ class JdbcSourceConnector(SourceConnector):
         return connection_problems(config, is_dry_run=is_dry_run, look=look)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Return SUPPORTED if each row has a place of its own to continue from. A bulk reads all
-        rows again, and rows of one timestamp are read again if a kill comes between them."""
-        has_places = SourceConfig.read(props).mode in (
-            Mode.INCREMENTING,
-            Mode.TIMESTAMP_INCREMENTING,
-        )
+        """Return SUPPORTED if each row has a place of its own to continue from, and comes into its
+        place. A bulk reads all rows again, and rows of one timestamp are read again if a kill comes
+        between them. A row that is skipped because it commits late comes not once."""
+        config = SourceConfig.read(props)
+        has_places = config.mode in (Mode.INCREMENTING, Mode.TIMESTAMP_INCREMENTING)
+        if has_places and config.loses_late_commits:
+            has_places = False
         return ExactlyOnceSupport.SUPPORTED if has_places else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(
@@ -161,11 +170,11 @@ class JdbcSourceConnector(SourceConnector):
             self.context.raise_error(error)
         else:
             is_new, self._tables = found != self._tables, found
-            self._tell_missing()
+            self._report_missing()
             if is_new:
                 self.context.request_task_reconfiguration()
 
-    def _tell_missing(self) -> None:
+    def _report_missing(self) -> None:
         """Show missing tables in the status until they exist."""
         cause = missing(self._config, self._tables)
         if cause is not None and cause != self._missing:

@@ -26,14 +26,16 @@ from moldau.connectors.jdbc.criteria import (
 from moldau.connectors.jdbc.database import Database, ResultRows
 from moldau.connectors.jdbc.description import result_columns
 from moldau.connectors.jdbc.dialects import Dialect
+from moldau.connectors.jdbc.horizon import Horizon, SharedLooks, WaitReport
 from moldau.connectors.jdbc.layout import EPOCH, RowLayout, from_instant
+from moldau.connectors.jdbc.open_transactions import READER_SESSION
 from moldau.connectors.jdbc.progress import (
     QUERY_PARTITION,
     ReadProgress,
     from_offset,
     known_partitions,
 )
-from moldau.connectors.jdbc.query import Criteria, Select, build_select
+from moldau.connectors.jdbc.query import Criteria, Mode, Select, build_select
 from moldau.connectors.jdbc.reading import Route, TableReading
 from moldau.connectors.jdbc.selection import TABLES_KEY, tables_from_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
@@ -54,6 +56,7 @@ class _Source:
     table: Table | None
     due: float = 0.0
     failures: int = 0
+    horizon: Horizon | None = None
     has_zone: bool = False
 
 
@@ -83,8 +86,11 @@ class JdbcSourceTask(SourceTask):
         self._config = SourceConfig.of(props)
         assert self._config.mode is not None
         self._database = open_database(self._config, self._pace)
-        self._database.tell_waiting = self.context.tell_waiting
+        self._database.report_waiting = self.context.tell_waiting
         self._database.isolation = self._config.isolation()
+        self._looks = SharedLooks(self._database, self._pace)
+        if self._config.sees_late_commits:
+            self._database.session += READER_SESSION.get(self._database.dialect.name, ())
         self._mapping = self._config.mapping(self._database.dialect.name == "postgresql")
         if self._config.query_text:
             self._sources = [self._query_source()]
@@ -129,6 +135,9 @@ class JdbcSourceTask(SourceTask):
 
     def _read(self, source: _Source) -> SourceBatch | None:
         running = self._running or self._begin(source)
+        if running is None:
+            self._end_reading(source)
+            return None
         rows = running.fetched or running.rows.fetch(self._config.batch_max_rows)
         running.fetched = []
         is_last = len(rows) < self._config.batch_max_rows
@@ -136,18 +145,25 @@ class JdbcSourceTask(SourceTask):
         source.failures = 0
         if is_last:
             self._end_running()
-            assert self._database is not None
-            self._database.release()
-            source.due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
+            self._end_reading(source)
         return records
 
-    def _begin(self, source: _Source) -> _Running:
+    def _end_reading(self, source: _Source) -> None:
+        assert self._database is not None
+        source.failures = 0
+        self._database.release()
+        source.due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
+
+    def _begin(self, source: _Source) -> _Running | None:
+        """Run the query of a table that is due. Return None if no row is ready to be read."""
         assert self._database is not None
         reading = source.reading
         if source.table is not None and _is_cast(self._database.dialect, source.table):
             self._look_again(source)
-        parameters = self._parameters(source) if reading.select.bounds else ()
         try:
+            parameters = self._parameters(source) if reading.select.bounds else ()
+            if parameters is None:
+                return None
             rows = self._database.stream(reading.select.text, parameters)
         except RetriableError:
             raise
@@ -184,23 +200,34 @@ class JdbcSourceTask(SourceTask):
             self._is_warned = True
             _log.warning("%s", text)
 
-    def _parameters(self, source: _Source) -> tuple[Any, ...]:
+    def _parameters(self, source: _Source) -> tuple[Any, ...] | None:
+        """Return the parameters of a query; None if no row is ready to be read."""
         assert self._database is not None
         reading, dialect = source.reading, self._database.dialect
         zone = self._mapping.zone
-        begin = end = None
+        begin = end = upto = None
+        last = reading.progress.incrementing
+        least = _LOWEST if last is None else last
         if reading.criteria.mode.uses_timestamp:
-            until = int(self._database.scalar(dialect.now)) * 1000
-            until -= self._config.timestamp_delay_ms * 1_000_000
+            now_us = int(self._database.scalar(dialect.now))
+            until = now_us * 1000 - self._config.timestamp_delay_ms * 1_000_000
             since = reading.progress.timestamp_ns
             if since is None and self._config.timestamp_initial == -1:
                 since = until
                 reading.progress = ReadProgress(reading.progress.incrementing, since)
+            if source.horizon is not None:
+                ready_us = source.horizon.until(now_us, source.table)
+                if ready_us is None or (since is not None and ready_us * 1000 <= since):
+                    return None
+                until = min(until, ready_us * 1000)
             begin_at = _EARLIEST if since is None else from_instant(since)
             begin = dialect.instant_parameter(begin_at, zone, has_zone=source.has_zone)
             end = dialect.instant_parameter(from_instant(until), zone, has_zone=source.has_zone)
-        last = reading.progress.incrementing
-        return reading.parameters(begin, end, _LOWEST if last is None else last)
+        elif source.horizon is not None:
+            upto = source.horizon.highest(least)
+            if upto is None:
+                return None
+        return reading.parameters(begin, end, least, upto)
 
     @staticmethod
     def _has_zone(layout: RowLayout, criteria: Criteria) -> bool:
@@ -233,7 +260,24 @@ class JdbcSourceTask(SourceTask):
             route, self._select(table, criteria), criteria, self._stored(partitions)
         )
         stamps = {table.by_name[name].type.kind for name in criteria.timestamp_columns}
-        return _Source(reading, table, has_zone=stamps == {ColumnKind.TIMESTAMP_TZ})
+        horizon = self._horizon(criteria, self._newest_of(table_id, criteria), str(table_id))
+        return _Source(
+            reading, table, horizon=horizon, has_zone=stamps == {ColumnKind.TIMESTAMP_TZ}
+        )
+
+    def _newest_of(self, table_id: TableId, criteria: Criteria) -> str:
+        assert self._database is not None
+        dialect, column = self._database.dialect, criteria.incrementing_column
+        return f"SELECT {dialect.identifier(column or '')} FROM {dialect.table(table_id)}"
+
+    def _horizon(self, criteria: Criteria, source: str, name: str) -> Horizon | None:
+        """Return the limit of reads where the database shows what is open. A bulk needs none."""
+        assert self._database is not None
+        if criteria.mode is Mode.BULK or not self._config.sees_late_commits:
+            return None
+        reported = WaitReport(name, self.context.tell_waiting)
+        wait_ms = self._config.late_commits_wait_ms
+        return Horizon(self._database, criteria, source, wait_ms, self._looks, reported)
 
     def _select(self, table: Table, criteria: Criteria) -> Select:
         """Return the query of a table. Without a column to cast, it also finds new columns."""
@@ -242,7 +286,13 @@ class JdbcSourceTask(SourceTask):
         named = [dialect.reading(column) for column in table.columns]
         columns = ", ".join(named) if _is_cast(dialect, table) else "*"
         text = f"SELECT {columns} FROM {dialect.table(table.id)}"
-        return build_select(dialect, text, criteria, dialect.escape(self._config.query_suffix))
+        return self._built(text, criteria)
+
+    def _built(self, text: str, criteria: Criteria) -> Select:
+        assert self._database is not None
+        dialect, config = self._database.dialect, self._config
+        suffix = dialect.escape(config.query_suffix)
+        return build_select(dialect, text, criteria, suffix, has_limit=config.sees_late_commits)
 
     def _look_again(self, source: _Source) -> None:
         """Read the columns of a table again, where the query names them."""
@@ -259,8 +309,9 @@ class JdbcSourceTask(SourceTask):
         criteria = criteria_of_query(config)
         route = Route(config.topic_prefix, QUERY_PARTITION, tuple(config.key_fields))
         text = dialect.escape(config.query_text)
-        select = build_select(dialect, text, criteria, dialect.escape(config.query_suffix))
-        return _Source(TableReading(route, select, criteria, self._stored([QUERY_PARTITION])), None)
+        select, stored = self._built(text, criteria), self._stored([QUERY_PARTITION])
+        reading = TableReading(route, select, criteria, stored)
+        return _Source(reading, None, horizon=self._horizon(criteria, text, "query"))
 
     def _stored(self, partitions: Sequence[Mapping[str, str]]) -> ReadProgress:
         """Return where to continue: the first stored offset among the partition's spellings."""

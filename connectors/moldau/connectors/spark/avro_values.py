@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.client.serdes.registry.schemas import RegistryError, Schema
+from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.sync import SchemaRegistry
 from moldau.errors import ConfigError
 from moldau.spark.avro_writing import VALUE, ValueWriter, check_record, schema_of, value_writer
 from moldau.spark.reach import Unavailable
+from moldau.values.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +20,14 @@ class AvroValues:
     """The schema of a topic's values.
 
     Without `schema` it is made from the columns. If `registry` is given, the address of a Schema
-    Registry, the schema is registered there for the topic.
+    Registry, the schema is registered there for the topic. With `checks_rules` a registered one
+    with rules (a data contract) for what is written is refused.
     """
 
     topic: str
     schema: str | None
     registry: str | None
+    checks_rules: bool = True
 
     def value_columns(self, rows: Any, other_columns: Iterable[str]) -> list[str]:
         """Return the columns of the value: those of the schema, or all.
@@ -63,13 +67,14 @@ class AvroValues:
         return records.mapInArrow(ValueWriter(schema, schema_id), columns)
 
     def _register(self, url: str, schema: str) -> int:
-        subject = f"{self.topic}-value"
+        subject, options = f"{self.topic}-value", SchemaOptions(checks_rules=self.checks_rules)
         with SchemaRegistry(url) as registry:
             try:
-                return registry.register(subject, Schema(schema))
+                schema_id, _ = registry.schema_to_write(options, subject, Schema(schema))
             except RegistryError as error:
                 raise Unavailable(
                     f"the registry does not take the schema of the values: {error}; check "
                     "value.registry, or change the columns or the subject's compatibility",
                     subject=subject,
                 ) from error
+        return schema_id

@@ -11,8 +11,8 @@ from typing import ClassVar, Final, Literal
 from moldau.connect.api import ConfigModel, Problem, key
 from moldau.errors import ConfigError
 from moldau.spark.columns_ddl import struct_ddl
-from moldau.spark.durations import duration_ms
-from moldau.spark.masters import is_master, is_remote
+from moldau.spark.options import duration_ms
+from moldau.spark.reach import is_master, is_remote
 
 FILE_FORMATS: Final = ("parquet", "orc", "json", "csv")
 _QUERY, _DATABASE, _SPARK = "Query", "Database", "Spark"
@@ -38,8 +38,7 @@ class SparkConfig(ConfigModel):
     transforms_sql: str | None = key(
         "transforms.sql", None,
         doc="A query over the view `source`. A sink's has the columns of the value, and _topic, "
-        "_partition, _offset, _timestamp and _key.",
-        group=_QUERY,
+        "_partition, _offset, _timestamp and _key.", group=_QUERY,
     )  # fmt: skip
     transforms_python: str | None = key(
         "transforms.python", None,
@@ -48,8 +47,7 @@ class SparkConfig(ConfigModel):
     trigger: str = key(
         "trigger", "processing 10 seconds",
         doc="`processing 10 seconds`: begin a batch at this interval. `available-now`: read what "
-        "is available, then rest.",
-        importance="high", group=_QUERY,
+        "is available, then rest.", importance="high", group=_QUERY,
     )  # fmt: skip
     checkpoint_location: str = key(
         "checkpoint.location",
@@ -59,8 +57,7 @@ class SparkConfig(ConfigModel):
     checkpoint_cleanup: bool = key(
         "checkpoint.cleanup", False,
         doc="Remove the connector's checkpoints when it is deleted. The rows and records that it "
-        "has written stay.",
-        group=_QUERY,
+        "has written stay.", group=_QUERY,
     )  # fmt: skip
     jdbc_url: str | None = key(
         "jdbc.url", None, doc="The address of the database.", group=_DATABASE
@@ -73,8 +70,7 @@ class SparkConfig(ConfigModel):
         "spark.deploy", "local",
         doc="Where the query runs. local: in a session of its own. submit: the same, started by "
         "bin/spark-submit of spark.home. shared-local: on one local Spark Connect server for all "
-        "connectors. remote: on the server at spark.remote.",
-        importance="high", group=_SPARK,
+        "connectors. remote: on the server at spark.remote.", importance="high", group=_SPARK,
     )  # fmt: skip
     master: str = key(
         "spark.master", "local[*]", doc="Spark's master: local[2], spark://host:7077, k8s://...",
@@ -82,26 +78,21 @@ class SparkConfig(ConfigModel):
     )  # fmt: skip
     home: str | None = key(
         "spark.home", None,
-        doc="The Spark installation for spark.deploy=submit. The default is that of SPARK_HOME, or "
-        "PySpark's own.",
-        group=_SPARK,
+        doc="The Spark installation for spark.deploy=submit. The default is that of SPARK_HOME, "
+        "or PySpark's own.", group=_SPARK,
     )  # fmt: skip
     remote: str | None = key(
-        "spark.remote",
-        None,
-        doc="The address of a Spark Connect server: sc://host:15002.",
+        "spark.remote", None, doc="The address of a Spark Connect server: sc://host:15002.",
         group=_SPARK,
-    )
+    )  # fmt: skip
     packages: list[str] = key(
         "spark.packages", [],
         doc="Jars by their Maven coordinates, group:artifact:version. Spark downloads them with "
-        "their dependencies. A server of spark.deploy=shared-local takes the jars of the connector "
-        "that starts it.",
-        group=_SPARK,
+        "their dependencies. A server of spark.deploy=shared-local takes the jars of the "
+        "connector that starts it.", group=_SPARK,
     )  # fmt: skip
     reader: str = key(
-        "spark.reader", "auto",
-        doc="auto or python: the client of this package reads the topics.",
+        "spark.reader", "auto", doc="auto or python: the client of this package reads the topics.",
         importance="low", group=_SPARK,
     )  # fmt: skip
     exactly_once: str = key(

@@ -52,14 +52,18 @@ class SparkSinkConfig(SparkConfig):
     value_schema: str | None = key(
         "value.schema", None,
         doc="The columns of a JSON or CSV value as DDL (`id BIGINT, at TIMESTAMP`); `infer` to "
-        "take them from the first records; `registry` to take them from value.registry; or an Avro "
-        "schema.",
-        importance="high", group=_SOURCE,
+        "take them from the first records; `registry` to take them from value.registry; or an "
+        "Avro schema.", importance="high", group=_SOURCE,
     )  # fmt: skip
     value_registry: str | None = key(
         "value.registry", None,
         doc="The address of the Schema Registry with the schemas of the values (avro, protobuf, "
-        "json). It replaces value.schema.",
+        "json). It replaces value.schema.", group=_SOURCE,
+    )  # fmt: skip
+    contract_rules: Literal["refuse", "ignore"] = key(
+        "data.contract.rules", "refuse",
+        doc="refuse: a schema of value.registry with rules (a data contract) for what is read "
+        "fails the connector, because they are not run here. ignore: leave them aside.",
         group=_SOURCE,
     )  # fmt: skip
     key_format: Literal["binary", "string", "json", "avro"] = key(
@@ -121,19 +125,15 @@ class SparkSinkConfig(SparkConfig):
     sink_mode: Literal["append", "upsert", "overwrite"] = key(
         "sink.mode", "append",
         doc="upsert: a row replaces the one with the same sink.keys. overwrite: a batch replaces "
-        "all rows, for output.mode=complete.",
-        group=_SINK,
+        "all rows, for output.mode=complete.", group=_SINK,
     )  # fmt: skip
     sink_keys: list[str] = key(
         "sink.keys", [], doc="The columns that identify a row; for topic, the columns of the key.",
         group=_SINK,
     )  # fmt: skip
     partition_by: list[str] = key(
-        "partition.by",
-        [],
-        doc="The columns to partition by, or `date(column)`.",
-        group=_SINK,
-    )
+        "partition.by", [], doc="The columns to partition by, or `date(column)`.", group=_SINK,
+    )  # fmt: skip
     coalesce: int | None = key(
         "coalesce", None, doc="The largest number of files of a batch.", ge=1, group=_SINK
     )

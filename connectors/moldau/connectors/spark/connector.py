@@ -97,9 +97,7 @@ class SparkSinkConnector(SparkConnector, SinkConnector):
 
 
 def _begin_generation(
-    folder: CheckpointFolder,
-    props: Mapping[str, str],
-    offsets: Mapping[TopicPartition, int | None],
+    folder: CheckpointFolder, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
 ) -> None:
     """Begin a generation at these offsets, and for other partitions where the query has stopped.
 

@@ -3,30 +3,38 @@
 The rows are written as the JDBC sink writes them: with its tables, types, statements and errors. A
 connection is open only while a batch is written, because a server or a proxy may close one that
 rests between two batches.
+
+A table of the database has the number of the last batch of each query in each table. A batch with
+its number there was written before a crash, and is left out. The key of a row is the query's name,
+a blank and the table's name. Rows of an earlier version have the query's name alone; they count for
+every table until the query has written its next batch.
+
+An instant is the same in all databases: values with a zone are converted to UTC, which is the zone
+of the connection, and values without one are taken as UTC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC
+from importlib import import_module
 from typing import Any, Final
 
 from sqlalchemy.engine import Connection
 
 from moldau.connect.errors import ConnectError
 from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Column, TableId, parse_table_id
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId, parse_table_id
 from moldau.connectors.jdbc.columnwise import UnsortableError, converted, last_rows
 from moldau.connectors.jdbc.database import PoisonError
+from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.mysql_catalog import mysql_has_unique
 from moldau.connectors.jdbc.reduction import last_of_each_key
 from moldau.connectors.jdbc.sink_settings import InsertMode
 from moldau.connectors.jdbc.structure import MissingColumns, RowColumns, Structure
 from moldau.connectors.jdbc.values import Conversions, Convert
 from moldau.connectors.jdbc.writing import TargetTable, writer_for
-from moldau.connectors.spark.arrow_columns import column_type, column_values
-from moldau.connectors.spark.batch_numbers import BATCH_COLUMNS, BatchNumbers
 from moldau.connectors.spark.batches import QueryCheckpoint, WriteBatch, is_repeated
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.engines import open_database
@@ -43,6 +51,15 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "pk.fields": "sink.keys",
 }
 """The JDBC sink's names of settings, and those of this one."""
+
+BATCH_TABLE: Final = "moldau_spark_batches"
+_TABLE: Final = TableId(None, None, BATCH_TABLE)
+_QUERY, _BATCH = "query", "batch"
+_KEY_CHARS: Final = 255
+_TYPES: Final = {_QUERY: ColumnType(ColumnKind.STRING), _BATCH: ColumnType(ColumnKind.INT64)}
+BATCH_COLUMNS: Final = RowColumns(
+    _TABLE, (_QUERY,), (_BATCH,), lambda name, _: Column(name, _TYPES[name], nullable=False)
+)
 
 
 def database_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteBatch:
@@ -243,3 +260,91 @@ def _in_own_words(error: ConnectError) -> str:
     for theirs, own in _SETTINGS.items():
         text = text.replace(theirs, own)
     return text
+
+
+def column_type(kind: Any) -> ColumnType:
+    """Return the column type for an Arrow type. ConfigError if there is none."""
+    types = import_module("pyarrow").types
+    if types.is_decimal(kind):
+        return ColumnType(ColumnKind.DECIMAL, kind.precision, kind.scale)
+    if types.is_struct(kind) or types.is_map(kind):
+        return ColumnType(ColumnKind.JSON)
+    if types.is_list(kind):
+        element = column_type(kind.value_type)
+        if types.is_nested(kind.value_type) or types.is_temporal(kind.value_type):
+            return ColumnType(ColumnKind.JSON)
+        return ColumnType(ColumnKind.ARRAY, element=element)
+    for is_kind, found in _rules(types):
+        if is_kind(kind):
+            return ColumnType(found)
+    raise ConfigError(
+        "a database has no column for this type: cast it to text in transforms.sql", type=str(kind)
+    )
+
+
+def _rules(types: Any) -> Sequence[tuple[Callable[[Any], bool], ColumnKind]]:
+    return (
+        (types.is_boolean, ColumnKind.BOOLEAN),
+        (types.is_int8, ColumnKind.INT8),
+        (types.is_int16, ColumnKind.INT16),
+        (types.is_int32, ColumnKind.INT32),
+        (types.is_integer, ColumnKind.INT64),
+        (types.is_float32, ColumnKind.FLOAT32),
+        (types.is_floating, ColumnKind.FLOAT64),
+        (types.is_timestamp, ColumnKind.TIMESTAMP_TZ),
+        (types.is_date, ColumnKind.DATE),
+        (types.is_binary, ColumnKind.BYTES),
+        (types.is_large_binary, ColumnKind.BYTES),
+        (types.is_string, ColumnKind.STRING),
+        (types.is_large_string, ColumnKind.STRING),
+    )
+
+
+def column_values(column: Any) -> list[Any]:
+    """Return the values of an Arrow column. Times are in UTC, maps are dicts."""
+    arrow = import_module("pyarrow")
+    if not arrow.types.is_timestamp(column.type):
+        found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+        return found
+    # Arrow counts from 1970 in UTC, so this cast changes no instant. A zone costs Arrow much more.
+    naive = column.cast(arrow.timestamp(column.type.unit)).to_pylist()
+    return [None if each is None else each.replace(tzinfo=UTC) for each in naive]
+
+
+class BatchNumbers:
+    """The row of one query and one table."""
+
+    def __init__(self, dialect: Dialect, query: str, table: str) -> None:
+        self._dialect = dialect
+        self._own = f"{query} {table}"[:_KEY_CHARS]
+        self._earlier = query
+
+    def locked(self, connection: Connection) -> Mapping[str, int]:
+        """Return what is stored, by key. No other process changes it until the transaction ends."""
+        dialect = self._dialect
+        table, query, batch = dialect.table(_TABLE), *map(dialect.identifier, (_QUERY, _BATCH))
+        where = f"WHERE {query} IN ({', '.join(dialect.placeholders(2))})"
+        keys = (self._own, self._earlier)
+        # Not every database has SELECT FOR UPDATE. An update locks the rows in all of them.
+        lock = f"UPDATE {table} SET {batch} = {batch} {where}"  # noqa: S608 - quoted names
+        connection.exec_driver_sql(lock, keys)
+        select = f"SELECT {query}, {batch} FROM {table} {where}"  # noqa: S608 - quoted names
+        rows = connection.exec_driver_sql(select, keys)
+        return {str(name): int(number) for name, number in rows}
+
+    def last(self, found: Mapping[str, int]) -> int | None:
+        """Return the number of the last batch in this table; None if it has none."""
+        return found.get(self._own, found.get(self._earlier))
+
+    def store(self, connection: Connection, number: int, found: Mapping[str, int]) -> None:
+        """Store the number, in the transaction that `found` comes from. Two processes that store a
+        first number fail: one of them inserts a key that is there."""
+        dialect = self._dialect
+        if self._own in found:
+            update = dialect.update(_TABLE, (_QUERY,), (_QUERY, _BATCH))
+            connection.exec_driver_sql(update, (number, self._own))
+        else:
+            insert = dialect.insert(_TABLE, (_QUERY, _BATCH))
+            connection.exec_driver_sql(insert, (self._own, number))
+        if self._earlier in found and self._earlier != self._own:
+            connection.exec_driver_sql(dialect.delete(_TABLE, (_QUERY,)), (self._earlier,))

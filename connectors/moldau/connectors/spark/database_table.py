@@ -26,13 +26,9 @@ _DIGITS_MAX: Final = 38
 _SCALE: Final = 18
 """The scale of a numeric column without one."""
 _OFFSET_PARSERS: Final[dict[type, Callable[[str], Any]]] = {
-    int: int,
-    float: float,
-    Decimal: Decimal,
-    datetime: datetime.fromisoformat,
-    date: date.fromisoformat,
-    str: str,
-}
+    int: int, float: float, Decimal: Decimal, datetime: datetime.fromisoformat,
+    date: date.fromisoformat, str: str,
+}  # fmt: skip
 
 
 class DatabaseTable:
@@ -182,11 +178,7 @@ def _arrow_type(column: Any) -> Any:
     if kind is datetime:
         return arrow.timestamp("us", tz="UTC" if column.type.timezone else None)
     found = {
-        bool: arrow.bool_(),
-        int: arrow.int64(),
-        float: arrow.float64(),
-        date: arrow.date32(),
-        bytes: arrow.binary(),
-        str: arrow.string(),
-    }
+        bool: arrow.bool_(), int: arrow.int64(), float: arrow.float64(), date: arrow.date32(),
+        bytes: arrow.binary(), str: arrow.string(),
+    }  # fmt: skip
     return None if kind is None else found.get(kind)

@@ -13,8 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
-from moldau.connectors.spark.checkpoint.session_note import Session
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder, Session
 from moldau.errors import ConfigError
 from moldau.spark.reach import Unavailable, check_reachable
 from moldau.spark.session import (

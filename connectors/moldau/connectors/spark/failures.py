@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from moldau.errors import ConfigError, MoldauError
 from moldau.spark.reach import Unavailable
@@ -139,6 +139,9 @@ _SERVER_GONE_LINE: Final = (
     "the Spark Connect server is gone -> start it; the query continues from its checkpoint"
 )
 
+_FILE: Final = re.compile(r"Encountered error while reading file (\S+?)\.\s")
+_MALFORMED: Final = re.compile(r"\[MALFORMED_\w+[\w.]*\]")
+
 
 def is_worker_timeout(error: BaseException) -> bool:
     """Whether a Python process of Spark took longer to start than Spark waits.
@@ -259,3 +262,31 @@ def _hint_in(text: str) -> str | None:
 
 def _shorten(line: str) -> str:
     return line.strip()[:500]
+
+
+def raise_readable(error: Exception) -> NoReturn:
+    """Raise the error that ended a query or a read; ConfigError if it is a file's."""
+    text = "\n".join(_messages(error))
+    file, is_malformed = _FILE.search(text), _MALFORMED.search(text) is not None
+    if file is None and not is_malformed:
+        raise error
+    where = {} if file is None else {"file": file[1]}
+    if is_malformed:
+        raise Unavailable(
+            "a row of the source cannot be parsed, or does not fit source.schema: correct it, or "
+            "leave such rows out with errors.tolerance=all",
+            **where,
+        ) from error
+    raise Unavailable(
+        "Spark cannot read a file of the source: correct it, or remove it", **where
+    ) from error
+
+
+def _messages(error: BaseException) -> list[str]:
+    """Return the messages of an error and of its causes."""
+    found: list[str] = []
+    each: BaseException | None = error
+    while each is not None:
+        found.append(str(each))
+        each = each.__cause__ or getattr(each, "_cause", None)
+    return found

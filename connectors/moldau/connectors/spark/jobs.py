@@ -2,11 +2,19 @@
 
 A runner starts a job, polls it again and again, and stops it. It may start the job again after
 that.
+
+`value.schema=infer` takes the columns of JSON values from the first records of the topics. The
+columns are stored beside the checkpoint, so that a restart has the same ones. Fields that appear
+later are not seen until the offsets are reset.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import io
+import json
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, Final, Protocol
 
 from moldau.client.settings.rows import OF_CONSUMERS_ALONE
 from moldau.connectors.spark.avro_values import AvroValues
@@ -15,15 +23,17 @@ from moldau.connectors.spark.batches import QueryCheckpoint, prepare_file_sink
 from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.checkpoint.starting_offsets import with_all_partitions
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.inference import SAMPLE_RECORDS, infer_columns
 from moldau.connectors.spark.messages import SINK, Message, SendMessage
-from moldau.connectors.spark.query import Rows
+from moldau.connectors.spark.query import Rows, StreamingQueries
 from moldau.connectors.spark.read_schedule import ReadSchedule
 from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.sinks import set_trigger, start_dead_letter_query, start_sink_query
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_rows import SourceRows, apply_transforms
-from moldau.connectors.spark.streaming_queries import StreamingQueries
+from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
+
+SAMPLE_RECORDS: Final = 1_000
 
 
 class Job(Protocol):
@@ -31,15 +41,12 @@ class Job(Protocol):
 
     def start(self, session: Any) -> Message:
         """Start the job from its checkpoint. Return the fields of the message `started`."""
-        ...
 
     def stop(self) -> None:
         """Stop the job after the batch at hand, or at once if that work is repeated anyway."""
-        ...
 
     def poll(self) -> None:
         """Send the messages for new progress. Raise the error that ended the job."""
-        ...
 
 
 def create_job(start_message: Message, folder: CheckpointFolder, send: SendMessage) -> Job:
@@ -186,7 +193,8 @@ def record_layout(config: SparkSourceConfig) -> RecordLayout:
     """Return the layout of a source's records by its config."""
     avro = None
     if config.value_format == "avro":
-        avro = AvroValues(config.topic, config.value_schema, config.value_registry)
+        registry, checks_rules = config.value_registry, config.contract_rules == "refuse"
+        avro = AvroValues(config.topic, config.value_schema, registry, checks_rules)
     keys, timestamp = config.key_columns, config.timestamp_column
     return RecordLayout(config.value_format, keys, timestamp, config.header_columns, avro)
 
@@ -198,3 +206,52 @@ def writer_options(start_message: Message, config: SparkSourceConfig) -> dict[st
         f"kafka.{name}": text for name, text in settings.items() if name not in OF_CONSUMERS_ALONE
     }
     return {**own, **config.write_options, "topic": config.topic}
+
+
+def infer_columns(values: Iterable[bytes | None]) -> str:
+    """Return the columns of the values as DDL. Values that are no JSON objects are left out.
+
+    ConfigError if no value is a JSON object, or if a field has types that contradict each other.
+    """
+    arrow, reading = import_module("pyarrow"), import_module("pyarrow.json")
+    lines = [json.dumps(each) for each in map(_parse_object, values) if each]
+    if not lines:
+        raise Unavailable(
+            "value.schema=infer found no JSON object in the topics: send some records first, or "
+            "give the columns, as in id BIGINT, at TIMESTAMP"
+        )
+    data = "\n".join(lines).encode()
+    try:
+        found = reading.read_json(
+            io.BytesIO(data), read_options=reading.ReadOptions(block_size=len(data) + 1)
+        )
+    except arrow.ArrowInvalid as error:
+        raise ConfigError(
+            "value.schema=infer: the records do not agree in a field: give the columns, as in "
+            "id BIGINT, at TIMESTAMP",
+            cause=str(error).splitlines()[0],
+        ) from error
+    return ", ".join(f"`{each.name}` {_ddl_type(arrow.types, each.type)}" for each in found.schema)
+
+
+def _parse_object(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = None if value is None else json.loads(value)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _ddl_type(types: Any, kind: Any) -> str:
+    if types.is_struct(kind):
+        fields = (f"`{each.name}`: {_ddl_type(types, each.type)}" for each in kind)
+        return f"STRUCT<{', '.join(fields)}>"
+    if types.is_list(kind):
+        return f"ARRAY<{_ddl_type(types, kind.value_type)}>"
+    if types.is_boolean(kind):
+        return "BOOLEAN"
+    if types.is_integer(kind):
+        return "BIGINT"
+    if types.is_floating(kind):
+        return "DOUBLE"
+    return "TIMESTAMP" if types.is_timestamp(kind) else "STRING"

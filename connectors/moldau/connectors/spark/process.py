@@ -30,19 +30,15 @@ class Transport(Protocol):
 
         What it prints is in its `stderr`, or in its `stdout` if it has no `stderr`.
         """
-        ...
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the runner until it closes its side."""
-        ...
 
     def write(self, line: bytes) -> None:
         """Write one line to the runner. The line is lost if the runner has ended."""
-        ...
 
     def close(self) -> None:
         """Close the transport after the process has ended. This ends `lines` too."""
-        ...
 
 
 class Pipes:

@@ -10,15 +10,17 @@ dead letter topic, as the config says, and never becomes a row of nulls; a tombs
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
 from moldau.client.settings.rows import OF_PRODUCERS_ALONE
 from moldau.connectors.spark.checkpoint.generations import Generation
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
-from moldau.connectors.spark.messages import SKIPPED
+from moldau.connectors.spark.failures import raise_readable
+from moldau.connectors.spark.messages import SKIPPED, Message, SendMessage, progress_message
 from moldau.errors import ConfigError
+from moldau.spark.options import CONTRACT_RULES
 
 _METADATA: Final = ("topic", "partition", "offset", "timestamp", "key")
 _CORRUPT: Final = "_corrupt_record"
@@ -76,6 +78,7 @@ class Rows:
             options["value.format"] = config.value_format
             if config.value_registry:
                 options["value.registry"] = config.value_registry
+                options[CONTRACT_RULES] = config.contract_rules
             else:
                 options["value.schema"] = config.value_schema or ""
         return self._session.readStream.format("moldau").options(**options).load()
@@ -309,3 +312,47 @@ def load_function(name: str) -> Any:
         raise ConfigError(
             f"transforms.python cannot be used: {error}; write module:function", value=name
         ) from error
+
+
+class StreamingQueries:
+    """The queries that run now. Invariant: each progress is sent once, before its query's end."""
+
+    def __init__(self, send: SendMessage) -> None:
+        self._send = send
+        self._queries: Sequence[Any] = ()
+        self._sent_until: dict[str, str] = {}
+        """By query: the timestamp of the last progress that was sent."""
+        self._is_finished = False
+
+    def watch(self, *queries: Any) -> None:
+        """Poll these started queries from now on, in place of those before."""
+        self._queries = queries
+        self._is_finished = False
+
+    def stop(self) -> None:
+        """Stop the queries after the batch at hand. Their checkpoints stay."""
+        for query in self._queries:
+            query.stop()
+        self._queries = ()
+
+    def poll(self) -> None:
+        """Send new progress. Raise the error that ended a query, or send `finished` once if all
+        queries have ended without an error."""
+        ended = [query for query in self._queries if not query.isActive]
+        for query in self._queries:
+            for progress in query.recentProgress:
+                self._send_progress(progress)
+        for query in ended:
+            error = query.exception()
+            if error is not None:
+                raise_readable(error)
+        if ended and len(ended) == len(self._queries) and not self._is_finished:
+            self._is_finished = True
+            self._send({"type": "finished"})
+
+    def _send_progress(self, progress: Message) -> None:
+        """Send a progress unless it was sent before: Spark keeps the last hundred."""
+        name, timestamp = progress["name"], progress["timestamp"]
+        if timestamp > self._sent_until.get(name, ""):
+            self._sent_until[name] = timestamp
+            self._send(progress_message(progress))

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.connectors.spark.checkpoint.address import CheckpointAddress
-from moldau.connectors.spark.file_failures import raise_readable
+from moldau.connectors.spark.failures import raise_readable
 from moldau.connectors.spark.messages import SendMessage
 from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.source_config import SparkSourceConfig

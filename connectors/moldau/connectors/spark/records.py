@@ -75,8 +75,7 @@ class RecordLayout:
         f = _functions()
         pairs = (
             f.struct(
-                f.lit(name).alias("key"),
-                f.col(name).cast("string").cast("binary").alias("value"),
+                f.lit(name).alias("key"), f.col(name).cast("string").cast("binary").alias("value")
             )
             for name in self.header_columns
         )

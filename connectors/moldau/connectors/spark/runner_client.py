@@ -9,15 +9,7 @@ from typing import Any, Final
 from moldau.connect.errors import ConnectError, PermanentError
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.failures import cause_in_output, end_of_runner, is_end_of_java
-from moldau.connectors.spark.messages import (
-    PAUSE,
-    RESUME,
-    SINK,
-    SOURCE,
-    STOP,
-    Message,
-    record_lag,
-)
+from moldau.connectors.spark.messages import PAUSE, RESUME, SINK, SOURCE, STOP, Message, record_lag
 from moldau.connectors.spark.process import Pipes, RunnerProcess, Transport
 from moldau.connectors.spark.submission import Submission
 from moldau.spark.submit import find_submit

@@ -29,11 +29,11 @@ def start_sink_query(
             return _start_updates(rows, config, checkpoint, clients)
     writer = _query_writer(rows, config, checkpoint).outputMode(config.output_mode)
     if kind == "delta":
-        from moldau.connectors.spark.delta import delta_writer
+        from moldau.connectors.spark.lake_tables import delta_writer
 
         return writer.foreachBatch(delta_writer(config, checkpoint)).start()
     if kind == "iceberg":
-        from moldau.connectors.spark.iceberg import iceberg_writer
+        from moldau.connectors.spark.lake_tables import iceberg_writer
 
         return writer.foreachBatch(iceberg_writer(config, checkpoint)).start()
     if kind == "jdbc":

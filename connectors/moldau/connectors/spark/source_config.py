@@ -48,7 +48,7 @@ class SparkSourceConfig(SparkConfig):
     source_format: Literal[
         "parquet", "orc", "json", "csv", "text", "rate", "table", "delta", "iceberg", "jdbc"
     ] | None = key(
-        "source.format", None, doc="The format to read.", importance="high", group=_SOURCE
+        "source.format", None, doc="The format to read.", importance="high", group=_SOURCE,
     )  # fmt: skip
     source_path: str | None = key(
         "source.path", None, doc="The directory of files or of the Delta table.",
@@ -73,8 +73,7 @@ class SparkSourceConfig(SparkConfig):
         "max.rows.per.batch", None,
         doc="How many rows an incremental read sends before it stores its offset; more if they "
         "have one value. The default is 20000 for jdbc, and 1000000 for others, which each read "
-        "scans as a whole.",
-        ge=1, group=_SOURCE,
+        "scans as a whole.", ge=1, group=_SOURCE,
     )  # fmt: skip
     schedule_interval_ms: int = key(
         "schedule.interval.ms", 60_000, kind="LONG",
@@ -99,8 +98,13 @@ class SparkSourceConfig(SparkConfig):
     )  # fmt: skip
     value_registry: str | None = key(
         "value.registry", None,
-        doc="The address of a Schema Registry, http://localhost:8081. The schema is registered for "
-        "the topic, and values begin with its id.",
+        doc="The address of a Schema Registry, http://localhost:8081. The schema is registered "
+        "for the topic, and values begin with its id.", group=_TOPIC,
+    )  # fmt: skip
+    contract_rules: Literal["refuse", "ignore"] = key(
+        "data.contract.rules", "refuse",
+        doc="refuse: a schema of value.registry with rules (a data contract) for what is written "
+        "fails the connector, because they are not run here. ignore: leave them aside.",
         group=_TOPIC,
     )  # fmt: skip
     timestamp_column: str | None = key(

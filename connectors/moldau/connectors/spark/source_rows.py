@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.connectors.spark.base_config import FILE_FORMATS
 from moldau.connectors.spark.source_config import SparkSourceConfig
-from moldau.connectors.spark.source_spool import SourceSpool
+from moldau.connectors.spark.spool import SourceSpool
 from moldau.errors import ConfigError
 from moldau.plugins.extras import install_command
 from moldau.spark.reach import Unavailable
@@ -183,8 +183,7 @@ def _delta_table(config: SparkSourceConfig) -> Any:
         delta = import_module("deltalake")
     except ImportError as error:
         raise ConfigError(
-            f"source.format=delta needs deltalake: {install_command('delta')}",
-            missing="deltalake",
+            f"source.format=delta needs deltalake: {install_command('delta')}", missing="deltalake"
         ) from error
     options = config.with_prefix("source.option.") or None
     if not delta.DeltaTable.is_deltatable(config.source_path, storage_options=options):

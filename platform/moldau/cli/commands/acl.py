@@ -14,27 +14,15 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.acl_words import (
-    check_topic,
-    named,
-    operation_of,
-    principal_of,
-    resource_of,
-    told,
-    whole_name_of,
-)
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.client.admin.admin import Admin
     from moldau.client.admin.security import Acl, AclFilter
 
 _ANY_HOST: Final = "*"
-_EVERY: Final = "*"
-_STAR: Final = "a * counts at the end alone, and means every topic that begins so"
 _HEADER: Final = ("permission", "principal", "host", "operation", "resource")
 
 
@@ -81,41 +69,29 @@ def _list(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.security import SecurityAdmin
 
     chosen = _chosen(arguments)
-    with opened_admin(arguments, context) as admin:
-        rules = admin.run(lambda client: SecurityAdmin(client).describe_acls(chosen))
+    rules = on_cluster(
+        arguments, context, lambda client: SecurityAdmin(client).describe_acls(chosen)
+    )
     _write(arguments, context, rules)
     return Exit.DONE
 
 
 def _add(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.security import SecurityAdmin
+    from moldau.operations.acls import add_rules, check_possible
 
     rules = _rules(arguments)
     for each in rules:
-        if named(each).partition(":")[2] != _EVERY:
-            check_topic(each.type, each.name, named(each), _STAR)
-    with opened_admin(arguments, context) as admin:
-        results = admin.run(lambda client: SecurityAdmin(client).create_acls(rules))
-    for error in results.values():
-        if error is not None:
-            raise error
+        check_possible(each)
+    on_cluster(arguments, context, lambda client: add_rules(client, rules))
     _write(arguments, context, rules)
     return Exit.DONE
 
 
 def _remove(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.security import AclFilter, SecurityAdmin
+    from moldau.operations.acls import remove_rules
 
     rules = _rules(arguments)
-
-    async def remove(client: Admin) -> list[Acl]:
-        gone: list[Acl] = []
-        for each in rules:
-            gone += await SecurityAdmin(client).delete_acls(AclFilter.exactly(each))
-        return gone
-
-    with opened_admin(arguments, context) as admin:
-        gone = admin.run(remove)
+    gone = on_cluster(arguments, context, lambda client: remove_rules(client, rules))
     _write(arguments, context, gone)
     if len(gone) < len(rules):
         context.err.write(
@@ -126,34 +102,27 @@ def _remove(arguments: Namespace, context: Context) -> int:
 
 
 def _explain(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.decision import deciding
-    from moldau.client.admin.security import AclFilter, SecurityAdmin
-    from moldau.protocol.acl_operations import AclPermission
+    from moldau.operations.acls import (
+        Question,
+        operation_of,
+        principal_of,
+        verdict_of,
+        whole_name_of,
+    )
 
     kind, name = whole_name_of(arguments.resource)
-    operation, principal = operation_of(arguments.operation), principal_of(arguments.user)
-    chosen = AclFilter(name=name, type=kind, decides=True)
-    with opened_admin(arguments, context) as admin:
-        rules = admin.run(lambda client: SecurityAdmin(client).describe_acls(chosen))
-    rule = deciding(rules, principal, arguments.host, operation)
-    is_allowed = rule is not None and rule.permission is AclPermission.ALLOW
-    if rule is not None:
-        why = f"by the rule: {told(rule)}"
-    elif rules:
-        why = f"{arguments.resource} has rules ({len(rules)}), and none allows it"
-    else:
-        why = (
-            f"no rule is about {arguments.resource}: allow.everyone.if.no.acl.found of the broker "
-            "decides, which is false by default"
-        )
+    operation = operation_of(arguments.operation)
+    question = Question(principal_of(arguments.user), operation, kind, name, arguments.host)
+    verdict = on_cluster(arguments, context, lambda client: verdict_of(client, question))
+    why, rule = verdict.reason(arguments.resource), verdict.rule
     if arguments.json:
         cause = None if rule is None else _plain(rule)
-        write_json(context.out, {"allowed": is_allowed, "rule": cause, "why": why})
+        write_json(context.out, {"allowed": verdict.is_allowed, "rule": cause, "why": why})
     else:
-        verdict = "allowed" if is_allowed else "denied"
+        answer = "allowed" if verdict.is_allowed else "denied"
         note = "super.users of the brokers are not seen from here; they may do everything"
-        write_lines(context.out, [f"{verdict}, {why}", f"({note})"])
-    return Exit.DONE if is_allowed else Exit.FAILED
+        write_lines(context.out, [f"{answer}, {why}", f"({note})"])
+    return Exit.DONE if verdict.is_allowed else Exit.FAILED
 
 
 def _add_logs(parser: ArgumentParser) -> None:
@@ -164,6 +133,7 @@ def _add_logs(parser: ArgumentParser) -> None:
 
 def _suggest(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.suggestion import suggested
+    from moldau.operations.acls import principal_of, resource_text
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
 
@@ -193,7 +163,7 @@ def _suggest(arguments: Namespace, context: Context) -> int:
     for each in found.left_out:
         context.err.write(
             f"moldau: left out, because the rule would not be about this name alone: "
-            f"{each.principal!a} {each.operation.name} {named(each)!a}\n"
+            f"{each.principal!a} {each.operation.name} {resource_text(each)!a}\n"
         )
     return Exit.DONE
 
@@ -202,15 +172,19 @@ def _command_of(rule: Acl) -> str:
     """Return the command that adds a rule."""
     from shlex import join
 
+    from moldau.operations.acls import resource_text
+
     user = rule.principal.removeprefix("User:") if rule.principal.count(":") == 1 else ""
     if user.startswith("-"):
         user = ""  # it would be read as an option
-    words = ["moldau", "acl", "add", user or rule.principal, rule.operation.name, named(rule)]
+    words = ["moldau", "acl", "add", user or rule.principal, rule.operation.name]
+    words.append(resource_text(rule))
     return join(words if rule.host == _ANY_HOST else [*words, "--host", rule.host])
 
 
 def _chosen(arguments: Namespace) -> AclFilter:
     from moldau.client.admin.security import AclFilter
+    from moldau.operations.acls import principal_of, resource_of, whole_name_of
 
     principal = None if arguments.user is None else principal_of(arguments.user)
     if arguments.resource is None:
@@ -226,36 +200,32 @@ def _chosen(arguments: Namespace) -> AclFilter:
 
 def _rules(arguments: Namespace) -> list[Acl]:
     """Return the rules that the arguments describe."""
-    wanted: list[tuple[str, str]] = []
+    from moldau.operations.acls import needs_of_consumer, needs_of_producer, needs_of_streams
+
+    needs: list[tuple[str, str]] = []
     if arguments.producer is not None:
-        topic = f"topic:{arguments.producer}"
-        wanted += [(each, topic) for each in ("WRITE", "DESCRIBE", "CREATE")]
-        if arguments.transactional_id is not None:
-            its = f"transactional-id:{arguments.transactional_id}"
-            wanted += [(each, its) for each in ("WRITE", "DESCRIBE")]
-    app = arguments.streams
-    group = arguments.group or app
+        needs += needs_of_producer(arguments.producer, arguments.transactional_id)
+    group = arguments.group or arguments.streams
     if arguments.consumer is not None:
         if group is None:
             raise UsageError("--consumer needs --group, the group that it reads in")
-        wanted += [(each, f"topic:{arguments.consumer}") for each in ("READ", "DESCRIBE")]
-        wanted.append(("READ", f"group:{group}"))
-    if app is not None:
-        wanted += [("READ", f"group:{app}"), ("ALL", f"topic:{app}-*")]
-        wanted += [(each, f"transactional-id:{app}-*") for each in ("WRITE", "DESCRIBE")]
+        needs += needs_of_consumer(arguments.consumer, group)
+    if arguments.streams is not None:
+        needs += needs_of_streams(arguments.streams)
     if arguments.operation is not None:
         if arguments.resource is None:
             raise UsageError(f"{arguments.operation} of what? Give TYPE:NAME, as topic:orders")
-        wanted.append((arguments.operation, arguments.resource))
-    if not wanted:
+        needs.append((arguments.operation, arguments.resource))
+    if not needs:
         raise UsageError(
             "give an operation and TYPE:NAME, or --producer TOPIC, --consumer TOPIC, --streams APP"
         )
-    return [_rule(arguments, *each) for each in dict.fromkeys(wanted)]
+    return [_rule(arguments, *each) for each in dict.fromkeys(needs)]
 
 
 def _rule(arguments: Namespace, operation: str, resource: str) -> Acl:
     from moldau.client.admin.security import Acl
+    from moldau.operations.acls import operation_of, principal_of, resource_of
     from moldau.protocol.acl_operations import AclPermission
 
     kind, name, pattern = resource_of(resource)
@@ -265,11 +235,13 @@ def _rule(arguments: Namespace, operation: str, resource: str) -> Acl:
 
 
 def _write(arguments: Namespace, context: Context, rules: list[Acl]) -> None:
+    from moldau.operations.acls import resource_text
+
     if arguments.json:
         write_json(context.out, [_plain(each) for each in rules])
         return
     rows = [
-        [each.permission.name, each.principal, each.host, each.operation.name, named(each)]
+        [each.permission.name, each.principal, each.host, each.operation.name, resource_text(each)]
         for each in rules
     ]
     rows.sort(key=_last_first)

@@ -12,20 +12,31 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
-from moldau.cli.agreement import user_agrees
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.apply_places import Places, add_places
-from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
+from moldau.cli.commands.cluster_connection import (
+    add_connection_arguments,
+    opened_admin,
+    profile_beside,
+)
+from moldau.cli.commands.registry_place import DEFAULT, VARIABLE, registry_place, registry_settings
+from moldau.cli.connect_rest import DEFAULT_URL, open_rest
+from moldau.cli.connect_rest import VARIABLE as CONNECT_VARIABLE
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
-    from moldau.cli.apply.documents import Documents
-    from moldau.cli.plans import PlanStep
+    from moldau.cli.commands.cluster_connection import Opened
+    from moldau.client.admin.admin import Admin
+    from moldau.client.sync import SchemaRegistry
+    from moldau.operations.connectors import Rest
+    from moldau.operations.documents import Documents
+    from moldau.operations.plan import PlanStep
+
+_CONNECT: Final = "--connect"
 
 _KIND_WIDTH: Final = 9
 _ENDINGS: Final = (".yaml", ".yml", ".json")
@@ -50,6 +61,35 @@ class Part(Protocol):
     def plan(self) -> list[PlanStep]: ...
 
     def do(self, step: PlanStep) -> None: ...
+
+
+class ClusterNoun(Protocol):
+    """The same for what a cluster has, by its client."""
+
+    @property
+    def kind(self) -> str: ...
+
+    async def plan(self, admin: Admin, /) -> list[PlanStep]: ...
+
+    async def do(self, admin: Admin, step: PlanStep, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPart:
+    """Plans and does the steps of a noun over an open connection."""
+
+    admin: Opened[Admin]
+    noun: ClusterNoun
+
+    @property
+    def kind(self) -> str:
+        return self.noun.kind
+
+    def plan(self) -> list[PlanStep]:
+        return self.admin.run(self.noun.plan)
+
+    def do(self, step: PlanStep) -> None:
+        self.admin.run(lambda client: self.noun.do(client, step))
 
 
 class ApplyCommand:
@@ -95,7 +135,7 @@ class ApplyCommand:
 
 def _read(arguments: Namespace, context: Context) -> Documents:
     """Read all documents. Raise UsageError if one has a mistake; all of them are written first."""
-    from moldau.cli.apply.documents import Reader
+    from moldau.operations.documents import Reader
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
 
@@ -123,8 +163,8 @@ def _read(arguments: Namespace, context: Context) -> Documents:
 
 def _pruned(arguments: Namespace, documents: Documents) -> set[str]:
     """Return the sections in which things are deleted."""
-    from moldau.cli.apply.sections import SECTIONS
     from moldau.config.file_problems import nearest
+    from moldau.operations.documents import SECTIONS
 
     if arguments.prune is None:
         return set()
@@ -150,43 +190,49 @@ def _parts(
     stack: ExitStack,
 ) -> Iterator[Part]:
     """Yield the part of each section that the documents have, in the order of the steps."""
-    from moldau.cli.apply.acls import Acls
-    from moldau.cli.apply.quotas import Quotas
-    from moldau.cli.apply.topics import Topics
+    from moldau.operations.acls import Acls
+    from moldau.operations.quotas import Quotas
+    from moldau.operations.topics import Topics
 
     named = documents.named
     if named & {"topics", "users", "acls", "quotas"}:
         admin = stack.enter_context(opened_admin(arguments, context))
         if "users" in named:
-            yield _users(arguments, context, documents, admin, "users" in pruned)
+            users = _users(arguments, context, documents, admin, "users" in pruned)
+            yield ClusterPart(admin, users)
         if "quotas" in named:
-            yield Quotas(admin, documents.quotas, prunes="quotas" in pruned)
+            quotas = Quotas(documents.quotas, prunes="quotas" in pruned)
+            yield ClusterPart(admin, quotas)
         if "acls" in named:
-            yield Acls(admin, documents.acls, prunes="acls" in pruned)
+            yield ClusterPart(admin, Acls(documents.acls, prunes="acls" in pruned))
         if "topics" in named:
-            yield Topics(admin, documents.topics, prunes="topics" in pruned)
+            topics = Topics(admin.runtime, documents.topics, prunes="topics" in pruned)
+            yield ClusterPart(admin, topics)
     places = Places(arguments, context, stack)
     if "schemas" in named:
-        from moldau.cli.apply.schemas import Schemas
+        from moldau.operations.schemas import Schemas
 
         yield Schemas(places.registry(), documents.schemas, prunes="schemas" in pruned)
     if "connectors" in named:
-        from moldau.cli.apply.connectors import Connectors
+        from moldau.operations.connectors import Connectors
 
         yield Connectors(places.rest(), documents.connectors, prunes="connectors" in pruned)
 
 
 def _users(
-    arguments: Namespace, context: Context, documents: Documents, admin: Any, prunes: bool
-) -> Part:
-    from moldau.cli.apply.users import UserOptions, Users, read_password
+    arguments: Namespace,
+    context: Context,
+    documents: Documents,
+    admin: Opened[Admin],
+    prunes: bool,
+) -> ClusterNoun:
     from moldau.link.security import user_of
+    from moldau.operations.users import UserOptions, Users, read_password
     from moldau.runtime.real_files import RealFiles
 
     files = RealFiles()
     options = UserOptions(prunes, arguments.set_passwords, user_of(admin.client.settings))
     return Users(
-        admin,
         documents.users,
         options,
         lambda user: read_password(user, context.environment, files.read_text),
@@ -203,7 +249,7 @@ def _planned(part: Part) -> list[PlanStep]:
 
 def _placed(step: PlanStep, documents: Documents) -> PlanStep:
     """Return the step; one that is not possible names its place in the documents."""
-    from moldau.cli.plans import Action
+    from moldau.operations.plan import Action
 
     place = documents.places.get((_SECTION_OF[step.kind], step.name))
     if step.action is not Action.REFUSE or place is None:
@@ -212,7 +258,7 @@ def _placed(step: PlanStep, documents: Documents) -> PlanStep:
 
 
 def _write_plan(arguments: Namespace, context: Context, steps: Sequence[PlanStep]) -> None:
-    from moldau.cli.plans import plan_json, plan_lines
+    from moldau.operations.plan import plan_json, plan_lines
 
     if arguments.json:
         write_json(context.out, plan_json(steps))
@@ -225,7 +271,7 @@ def _finish(
     arguments: Namespace, context: Context, parts: Sequence[Part], steps: Sequence[PlanStep]
 ) -> int:
     """Do the steps of the plan, if there are any and the user agrees."""
-    from moldau.cli.plans import Action
+    from moldau.operations.plan import Action
 
     if any(each.action is Action.REFUSE for each in steps):
         context.err.write("moldau: nothing was changed: the steps with ! are not possible\n")
@@ -234,7 +280,7 @@ def _finish(
     todo += [each for each in reversed(steps) if each.action is Action.REMOVE]
     if arguments.dry_run or not todo:
         return Exit.DONE
-    if not arguments.yes and not user_agrees(context):
+    if not arguments.yes and not context.asks_to_agree():
         context.err.write("moldau: nothing was changed: type yes, or give --yes\n")
         return Exit.FAILED
     by_kind = {each.kind: each for each in parts}
@@ -254,6 +300,66 @@ def _finish(
 
 
 _PAST: Final = {"create": "created", "update": "updated", "remove": "removed"}
+
+
+def add_places(parser: ArgumentParser) -> None:
+    """Add `--registry` and `--connect`."""
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        help=f"the Schema Registry; else ${VARIABLE}, else the profile's, else {DEFAULT}",
+    )
+    parser.add_argument(
+        "--connect",
+        dest="url",
+        metavar="URL",
+        help=f"a Connect worker's REST API; else ${CONNECT_VARIABLE}, else the profile's, else "
+        f"{DEFAULT_URL}",
+    )
+
+
+class Places:
+    """Opens the registry and the worker when they are asked for."""
+
+    def __init__(self, arguments: Namespace, context: Context, stack: ExitStack) -> None:
+        self._arguments = arguments
+        self._context = context
+        self._stack = stack
+        self._clusters = (arguments.bootstrap, arguments.command_config)
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether something names a registry."""
+        return registry_place(self._arguments.registry, self._context, *self._clusters) is not None
+
+    def registry(self) -> SchemaRegistry:
+        """Return the registry's client."""
+        from moldau.client.sync import SchemaRegistry
+
+        settings = registry_settings(
+            self._arguments.registry,
+            self._arguments.command_config,
+            self._context,
+            profile_beside(self._context, *self._clusters),
+        )
+        return self._stack.enter_context(SchemaRegistry(settings))
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether something names a Connect worker."""
+        return self._worker_url() is not None
+
+    def rest(self) -> Rest:
+        """Return the worker's REST API."""
+        arguments = Namespace(url=self._worker_url() or DEFAULT_URL)
+        return self._stack.enter_context(open_rest(arguments, self._context, _CONNECT))
+
+    def _worker_url(self) -> str | None:
+        profile = profile_beside(self._context, *self._clusters)
+        variable = self._context.environment.get(CONNECT_VARIABLE)
+        if self._context.profile_name is not None:
+            variable = None
+        return self._arguments.url or variable or profile.connect
 
 
 command = ApplyCommand()

@@ -22,6 +22,7 @@ from moldau.cli.commands.reassign import (
     known_brokers,
     set_throttle,
     start_moves,
+    wait_until_moved,
 )
 from moldau.cli.commands.reassign_plan import (
     Brokers,
@@ -30,7 +31,6 @@ from moldau.cli.commands.reassign_plan import (
     evacuation,
     plan_text,
 )
-from moldau.cli.commands.reassign_watch import wait_until_moved
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
 from moldau.errors import MoldauError
@@ -81,7 +81,7 @@ def decommission(arguments: Namespace, context: Context) -> int:
             )
         admin.run(lambda client: client.unregister_broker(leaving))
         write_lines(context.out, [f"broker {leaving} is forgotten"])
-        _tell_of_voter(leaving, context, admin)
+        _warn_of_voter(leaving, context, admin)
     return Exit.DONE
 
 
@@ -165,7 +165,7 @@ def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]
     return sorted({(where.topic, where.partition) for where in places})
 
 
-def _tell_of_voter(node: int, context: Context, admin: Opened[Admin]) -> None:
+def _warn_of_voter(node: int, context: Context, admin: Opened[Admin]) -> None:
     """Warn if the removed node is still a voter of the metadata quorum, as a controller."""
     from moldau.errors.codes import KafkaError
     from moldau.ids import ZERO_UUID

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_connection import on_cluster, opened_admin
 from moldau.cli.commands.cluster_controller import (
     all_brokers,
     described_quorum,
     leading_controller,
 )
-from moldau.cli.commands.cluster_features import add_features, features
 from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
@@ -93,8 +93,7 @@ def _controller_line(leader: int | None, passes_on: int) -> str:
 
 def show_quorum(arguments: Namespace, context: Context) -> int:
     """Show the leader, voters and observers of the metadata quorum, and how far each has read."""
-    with opened_admin(arguments, context) as admin:
-        quorum = admin.run(described_quorum)
+    quorum = on_cluster(arguments, context, described_quorum)
     replicas = [("voter", each) for each in quorum.voters]
     replicas += [("observer", each) for each in quorum.observers]
     if arguments.json:
@@ -143,8 +142,7 @@ def _member_cells(
 
 def _log_dirs(arguments: Namespace, context: Context) -> int:
     brokers = None if arguments.broker is None else [arguments.broker]
-    with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: client.describe_log_dirs(brokers))
+    found = on_cluster(arguments, context, lambda client: client.describe_log_dirs(brokers))
     if arguments.json:
         write_json(context.out, [_log_dir(each) for each in found])
     else:
@@ -198,8 +196,9 @@ def _size(size_bytes: int) -> str:
 def _versions(arguments: Namespace, context: Context) -> int:
     from moldau.protocol.messages import API
 
-    with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: client.describe_api_versions(arguments.broker))
+    found = on_cluster(
+        arguments, context, lambda client: client.describe_api_versions(arguments.broker)
+    )
     facts = [
         {"api": API[key].name if key in API else None, "key": key, "first": first, "last": last}
         for key, (first, last) in sorted(found.items())
@@ -213,6 +212,75 @@ def _versions(arguments: Namespace, context: Context) -> int:
     ]
     write_table(context.out, ("KEY", "API", "VERSIONS"), rows)
     return Exit.DONE
+
+
+def add_features(parser: ArgumentParser) -> None:
+    """Add the arguments of `moldau cluster features`."""
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--upgrade", metavar="NAME=LEVEL", nargs="+", help="raise features to these levels"
+    )
+    change.add_argument(
+        "--downgrade",
+        metavar="NAME=LEVEL",
+        nargs="+",
+        help="lower features to these levels, unless metadata would be lost; 0 disables one",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say whether the cluster would do it"
+    )
+
+
+def features(arguments: Namespace, context: Context) -> int:
+    """Show the levels of all features, or change some."""
+    from moldau.client.admin.cluster import Downgrade
+
+    asked = arguments.upgrade or arguments.downgrade
+    if asked is None:
+        if arguments.dry_run:
+            raise UsageError("--dry-run goes with --upgrade or --downgrade")
+        return _show(arguments, context)
+    levels = _levels(asked)
+    downgrade = Downgrade.SAFE if arguments.downgrade else None
+    on_cluster(
+        arguments,
+        context,
+        lambda client: client.update_features(
+            levels, downgrade=downgrade, dry_run=arguments.dry_run
+        ),
+    )
+    verb = "could be" if arguments.dry_run else "is"
+    write_lines(context.out, (f"{name} {verb} {level}" for name, level in levels.items()))
+    return Exit.DONE
+
+
+def _show(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        levels = admin.run(lambda client: client.describe_features())
+        known = admin.run(lambda client: client.supported_features())
+    names = sorted({*levels, *known})
+    if arguments.json:
+        facts = {
+            name: {"level": levels.get(name, 0), "supported": known.get(name)} for name in names
+        }
+        write_json(context.out, facts)
+        return Exit.DONE
+    rows = [
+        (name, str(levels.get(name, 0)), "-".join(map(str, known.get(name, ("?",)))))
+        for name in names
+    ]
+    write_table(context.out, ("FEATURE", "LEVEL", "SUPPORTED"), rows)
+    return Exit.DONE
+
+
+def _levels(words: Iterable[str]) -> dict[str, int]:
+    levels: dict[str, int] = {}
+    for word in words:
+        name, _, level = word.partition("=")
+        if not name or not level.isascii() or not level.isdigit():
+            raise UsageError(f"{word!r} is not NAME=LEVEL, such as share.version=1")
+        levels[name] = int(level)
+    return levels
 
 
 command = ActionCommand(

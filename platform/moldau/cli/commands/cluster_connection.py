@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from moldau.cli.command import Context, UsageError
 from moldau.cli.names import typed_name, typed_value
@@ -152,7 +152,7 @@ def bootstrap_named(context: Context) -> str | None:
 
 
 @contextmanager
-def telling_where(settings: ClientSettings) -> Iterator[None]:
+def naming_source(settings: ClientSettings) -> Iterator[None]:
     """Add the source of each setting to a BadSettings error of the block."""
     from dataclasses import replace
 
@@ -208,15 +208,25 @@ def named_values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
+Naming: TypeAlias = "Callable[[KafkaError], KafkaError]"
+
+
+def _as_it_is(error: KafkaError) -> KafkaError:
+    return error
+
+
 class Opened(Generic[C]):
     """A connected client; `run` gives it an action and waits for the result."""
 
-    def __init__(self, threaded: ThreadedRuntime, runtime: Runtime, client: C) -> None:
+    def __init__(
+        self, threaded: ThreadedRuntime, runtime: Runtime, client: C, naming: Naming
+    ) -> None:
         from moldau.cli.shell import Interruptible
 
         self.client = client
         self.runtime = runtime
         self._threaded = threaded
+        self._naming = naming
         self._work = Interruptible()
 
     def run(self, action: Callable[[C], Coroutine[Any, Any, T]]) -> T:
@@ -236,10 +246,12 @@ class Opened(Generic[C]):
             raise named from error
 
     def naming_nearest(self, errors: Iterable[KafkaError]) -> list[KafkaError]:
-        """Return the errors, with the nearest name for topics and groups that do not exist."""
+        """Return the errors, with the nearest name for topics and groups that do not exist, and
+        with the rights that are missing."""
         from moldau.cli.nearest import naming_nearest
 
-        return self._threaded.run(lambda _: naming_nearest(self.client, errors))
+        found = self._threaded.run(lambda _: naming_nearest(self.client, errors))
+        return [self._naming(each) for each in found]
 
     def failures(self, results: Mapping[K, KafkaError | None]) -> dict[K, KafkaError]:
         """Return what failed of an action on several things, with errors of `naming_nearest`."""
@@ -248,8 +260,9 @@ class Opened(Generic[C]):
 
 
 @contextmanager
-def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
-    """Start the client that `make(runtime)` returns, and close it at the end of the block."""
+def opened(make: Callable[[Runtime], C], naming: Naming = _as_it_is) -> Iterator[Opened[C]]:
+    """Start the client that `make(runtime)` returns, and close it at the end of the block. `naming`
+    names the right that an error is about."""
     from moldau.runtime.threaded import ThreadedRuntime
 
     with ThreadedRuntime("moldau-cli") as threaded:
@@ -257,7 +270,7 @@ def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
         async def start(runtime: Runtime) -> Opened[C]:
             client = make(runtime)
             await client.start()
-            return Opened(threaded, runtime, client)
+            return Opened(threaded, runtime, client, naming)
 
         ready = threaded.run(start)
         try:
@@ -269,11 +282,23 @@ def opened(make: Callable[[Runtime], C]) -> Iterator[Opened[C]]:
 @contextmanager
 def opened_admin(arguments: Namespace, context: Context) -> Iterator[Opened[Admin]]:
     """Start the admin client of these arguments, and close it at the end of the block."""
+    from moldau.cli.missing_right import naming_right
     from moldau.client.admin.admin import Admin
 
     settings = client_settings(arguments, context)
     with (
-        telling_where(settings),
-        opened(lambda runtime: Admin(settings, runtime=runtime)) as ready,
+        naming_source(settings),
+        opened(
+            lambda runtime: Admin(settings, runtime=runtime),
+            lambda error: naming_right(error, arguments, context),
+        ) as ready,
     ):
         yield ready
+
+
+def on_cluster(
+    arguments: Namespace, context: Context, action: Callable[[Admin], Coroutine[Any, Any, T]]
+) -> T:
+    """Return the result of one action on the cluster of these arguments."""
+    with opened_admin(arguments, context) as admin:
+        return admin.run(action)

@@ -11,13 +11,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.cluster_controller import all_brokers, leading_controller
+from moldau.cli.commands.top import broker_looks
+from moldau.cli.commands.top_report import BrokerLook
 from moldau.cli.numbers import whole
 from moldau.cli.output import shown, write_lines
 
@@ -40,38 +42,20 @@ _COLUMNS: Final = (
 _MIB: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The state of a broker at one look."""
-
-    broker: int
-    address: str
-    rack: str | None
-    is_up: bool
-    is_controller: bool
-    leads: int
-    replicas: int
-    behind: int
-    """The number of its replicas that are not in sync."""
-    size_bytes: int | None
-    """The size of its logs; None if the broker does not answer."""
-    bytes_per_second: float | None = None
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of its row in the table."""
-        rate = "-" if self.bytes_per_second is None else f"{self.bytes_per_second / _MIB:.1f} MiB"
-        mark = "*" if self.is_controller else ""
-        return (
-            f"{self.broker}{mark}",
-            self.address,
-            self.rack or "-",
-            "up" if self.is_up else "down",
-            str(self.leads),
-            str(self.replicas),
-            str(self.behind),
-            "-" if self.size_bytes is None else f"{self.size_bytes / _MIB:.1f} MiB",
-            rate,
-        )
+def cells_of(look: BrokerLook) -> tuple[str, ...]:
+    """Return the cells of a broker's row in the table."""
+    rate = look.bytes_per_second
+    return (
+        look.name,
+        look.address,
+        look.rack or "-",
+        look.state,
+        str(look.leads),
+        str(look.replicas),
+        str(look.behind),
+        "-" if look.size_bytes is None else f"{look.size_bytes / _MIB:.1f} MiB",
+        "-" if rate is None else f"{rate / _MIB:.1f} MiB",
+    )
 
 
 def add_top(parser: ArgumentParser) -> None:
@@ -82,40 +66,24 @@ def add_top(parser: ArgumentParser) -> None:
     parser.add_argument("--times", type=whole(1, 10**6), help="look so often, then end")
 
 
-async def look(client: Admin, controller: int | None) -> list[Row]:
+async def look(client: Admin, controller: int | None) -> list[BrokerLook]:
     """Return the state of all registered brokers, sorted by id, including those that are down."""
     from moldau.client.admin.requests import at_once, value_of
 
     cluster = await all_brokers(client)
     topics = await client.list_topics(internal=True)
-    partitions = [each for topic in topics for each in topic.partitions]
     alive = [each.node_id for each in cluster.brokers]
     found = await at_once(alive, lambda broker: _size(client, broker))
     sizes = {broker: value_of(size) for broker, size in found.items()}
-    return [
-        Row(
-            each.node_id,
-            str(each.address),
-            each.rack,
-            each.node_id in sizes,
-            each.node_id == controller,
-            leads=sum(one.leader == each.node_id for one in partitions),
-            replicas=sum(each.node_id in one.replicas for one in partitions),
-            behind=sum(
-                each.node_id in one.replicas and each.node_id not in one.isr for one in partitions
-            ),
-            size_bytes=sizes.get(each.node_id),
-        )
-        for each in sorted((*cluster.brokers, *cluster.fenced), key=lambda each: each.node_id)
-    ]
+    return broker_looks(cluster, topics, controller, sizes)
 
 
 async def _looked(
-    controller: int | None, tell: Callable[[float], object], client: Admin
-) -> list[Row]:
+    controller: int | None, report: Callable[[float], object], client: Admin
+) -> list[BrokerLook]:
     from moldau.cli.shell import patiently
 
-    return await patiently(look(client, controller), _SILENCE_S, tell)
+    return await patiently(look(client, controller), _SILENCE_S, report)
 
 
 async def _size(client: Admin, broker: int) -> int | None:
@@ -129,7 +97,7 @@ async def _size(client: Admin, broker: int) -> int | None:
     return sum(replica.size_bytes for each in found for replica in each.replicas)
 
 
-def _grown(row: Row, before: Row | None, seconds: float) -> Row:
+def _grown(row: BrokerLook, before: BrokerLook | None, seconds: float) -> BrokerLook:
     """Return the row with the growth rate, if both looks have the size."""
     if before is None or before.size_bytes is None or row.size_bytes is None:
         return row
@@ -140,13 +108,13 @@ def top(arguments: Namespace, context: Context) -> int:
     """Show the brokers until Ctrl-C, or `--times` times."""
     from moldau.cli.shell import pause
 
-    def tell(seconds: float) -> None:
+    def report(seconds: float) -> None:
         if seconds < 2 * _SILENCE_S:  # once a look
             line = f"moldau: no answer for {seconds:.0f} s, still asking"
             write_lines(context.err, [line])
             context.err.flush()
 
-    before: dict[int, Row] = {}
+    before: dict[int, BrokerLook] = {}
     looks = 0
     try:
         with (
@@ -160,7 +128,7 @@ def top(arguments: Namespace, context: Context) -> int:
                     admin.run(lambda _: pause(arguments.every))
                 # Another connection: this answer may be late, and requests behind it would wait.
                 leader = asker.run(leading_controller)
-                found = admin.run(partial(_looked, leader, tell))
+                found = admin.run(partial(_looked, leader, report))
                 now_s = admin.runtime.clock.monotonic()
                 seconds = max(now_s - last_s, 1e-3)
                 rows = [_grown(each, before.get(each.broker), seconds) for each in found]
@@ -173,7 +141,9 @@ def top(arguments: Namespace, context: Context) -> int:
 
 
 @contextmanager
-def _shown(arguments: Namespace, context: Context) -> Iterator[Callable[[Sequence[Row]], None]]:
+def _shown(
+    arguments: Namespace, context: Context
+) -> Iterator[Callable[[Sequence[BrokerLook]], None]]:
     if arguments.json:
         yield lambda rows: _write_document(context, rows)
     elif not context.is_terminal:
@@ -184,17 +154,17 @@ def _shown(arguments: Namespace, context: Context) -> Iterator[Callable[[Sequenc
         from rich.table import Table
         from rich.text import Text
 
-        def drawn(rows: Sequence[Row]) -> Table:
+        def drawn(rows: Sequence[BrokerLook]) -> Table:
             table = Table(*_COLUMNS)
             for row in rows:
-                table.add_row(*(Text(shown(cell)) for cell in row.cells()))
+                table.add_row(*(Text(shown(cell)) for cell in cells_of(row)))
             return table
 
         with Live(console=Console(file=context.out), auto_refresh=False) as live:
             yield lambda rows: live.update(drawn(rows), refresh=True)
 
 
-def _write_document(context: Context, rows: Sequence[Row]) -> None:
+def _write_document(context: Context, rows: Sequence[BrokerLook]) -> None:
     import json
     from dataclasses import asdict
 
@@ -202,9 +172,9 @@ def _write_document(context: Context, rows: Sequence[Row]) -> None:
     context.out.flush()
 
 
-def _write_rows(context: Context, rows: Sequence[Row]) -> None:
+def _write_rows(context: Context, rows: Sequence[BrokerLook]) -> None:
     for row in rows:
-        named = zip(_COLUMNS, row.cells(), strict=True)
+        named = zip(_COLUMNS, cells_of(row), strict=True)
         facts = " ".join(f"{name.lower()}={cell.replace(' ', '')}" for name, cell in named)
         write_lines(context.out, [facts])
     context.out.flush()

@@ -11,9 +11,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_restarts import FAILURES_MAX, Restarts
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.restarts import RestartPolicy, Restarts
 
 if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 PORT: Final = 9092
 NODES_MAX: Final = 9
 LOOK_SECONDS: Final = 0.5
+RESTARTS: Final = RestartPolicy(Backoff(1_000, 30_000), steady_ms=10_000, failures_max=6)
+PREDECESSORS_SECONDS: Final = 30.0
+"""How long the nodes of a cluster that was killed may take to close."""
 
 
 def add_up(parser: ArgumentParser) -> None:
@@ -110,7 +114,7 @@ def run_up(arguments: Namespace, context: Context) -> int:
             _start(cluster, context)
             return _watch(cluster, context)
     except KeyboardInterrupt:
-        _tell(context, "stops all nodes")
+        _report(context, "stops all nodes")
         return Exit.DONE
     finally:
         cluster.close()
@@ -130,13 +134,35 @@ def _own_settings(words: list[str]) -> dict[int, dict[str, str]]:
     return found
 
 
+def _await_predecessors(cluster: Cluster, context: Context) -> None:
+    """Wait until no other process uses the directories of the nodes, as those of a cluster that was
+    killed a moment ago, which still close. Raise ClusterFailed if they are used for long."""
+    from moldau.runtime.node_processes import monotonic_s, pause_s
+    from moldau.testing.cluster import occupants_of
+    from moldau.testing.cluster_directory import ClusterFailed
+
+    deadline_s = monotonic_s() + PREDECESSORS_SECONDS
+    named: set[int] = set()
+    while occupants := occupants_of(cluster):
+        for node_id, occupant in occupants.items():
+            by = f" ({occupant})" if occupant else ""
+            used = f"another process{by} uses {cluster.data_of(node_id)}"
+            if monotonic_s() > deadline_s:
+                raise ClusterFailed(f"node {node_id}: {used}: stop it, or give another --data")
+            if node_id not in named:
+                named.add(node_id)
+                _report(context, f"node {node_id} waits: {used}")
+        pause_s(LOOK_SECONDS)
+
+
 def _start(cluster: Cluster, context: Context) -> None:
     cluster.prepare()
+    _await_predecessors(cluster, context)
     for node_id in cluster.node_ids:
         cluster.launch(node_id)
     for node_id in cluster.node_ids:
         cluster.await_up(node_id)
-        _tell(
+        _report(
             context,
             f"node {node_id} is up at {cluster.address_of(node_id)}, "
             f"data {cluster.data_of(node_id)}, log {cluster.log_path_of(node_id)}",
@@ -146,42 +172,43 @@ def _start(cluster: Cluster, context: Context) -> None:
     if cluster.security is not None:
         where = f"--command-config {quote(cluster.security.client_path)}"
         kcat = quote(f"{cluster.security.folder}/kcat.conf")
-        _tell(context, f"clients log in as {cluster.security.admin}; kcat -F {kcat} -L")
-    _tell(context, f"Try: moldau cluster describe {where}\nCtrl-C stops all.")
+        _report(context, f"clients log in as {cluster.security.admin}; kcat -F {kcat} -L")
+    _report(context, f"Try: moldau cluster describe {where}\nCtrl-C stops all.")
 
 
 def _watch(cluster: Cluster, context: Context) -> int:
     """Report each node that ends, and restart the failed ones. Return when none is left."""
-    from moldau.runtime.node_processes import monotonic_s, pause_s
+    from moldau.runtime.node_processes import pause_s
 
-    restarts = Restarts()
+    restarts = {node_id: Restarts(RESTARTS) for node_id in cluster.node_ids}
     running = set(cluster.node_ids)
     starting: set[int] = set()
     for node_id in running:
-        restarts.on_up(node_id, monotonic_s())
-    while running or restarts.are_pending:
+        restarts[node_id].on_up(_now_ms())
+    while running or any(each.due_ms is not None for each in restarts.values()):
         pause_s(LOOK_SECONDS)
         for node_id in sorted(starting):
             if cluster.has_come_up(node_id):
                 starting.discard(node_id)
-                restarts.on_up(node_id, monotonic_s())
-                _tell(context, f"node {node_id} is up again at {cluster.address_of(node_id)}")
+                restarts[node_id].on_up(_now_ms())
+                _report(context, f"node {node_id} is up again at {cluster.address_of(node_id)}")
         for node_id in sorted(running):
             code = cluster.exit_code(node_id)
             if code is not None:
                 running.discard(node_id)
                 starting.discard(node_id)
-                again_s = restarts.on_end(node_id, code, monotonic_s())
-                _tell(context, _end_of(cluster, node_id, code, again_s))
-        for node_id in restarts.take_due(monotonic_s()):
-            cluster.launch(node_id)
-            running.add(node_id)
-            starting.add(node_id)
-    _tell(context, "no node is left")
+                pause_ms = restarts[node_id].on_failure(_now_ms()) if code else None
+                _report(context, _end_of(cluster, node_id, code, pause_ms))
+        for node_id, each in restarts.items():
+            if each.take_due(_now_ms()):
+                cluster.launch(node_id)
+                running.add(node_id)
+                starting.add(node_id)
+    _report(context, "no node is left")
     return Exit.FAILED
 
 
-def _end_of(cluster: Cluster, node_id: int, code: int, again_s: float | None) -> str:
+def _end_of(cluster: Cluster, node_id: int, code: int, pause_ms: int | None) -> str:
     """Return the lines that report the end of a node, and whether it is restarted."""
     from moldau.runtime.node_processes import signal_name
 
@@ -194,14 +221,21 @@ def _end_of(cluster: Cluster, node_id: int, code: int, again_s: float | None) ->
     how = f"ended with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"
     said = f": {cluster.last_line_of(node_id)}" if code > 0 else ""
     log = cluster.log_path_of(node_id)
-    if again_s is not None:
-        return f"node {node_id} {how}, is started again in {again_s:.0f} s; see {log}{said}"
+    if pause_ms is not None:
+        return f"node {node_id} {how}, is started again in {pause_ms / 1000:.0f} s; see {log}{said}"
     return (
-        f"node {node_id} {how}, {FAILURES_MAX} times in a row, and stays so; see {log}{said}\n"
+        f"node {node_id} {how}, {RESTARTS.failures_max} times in a row, and stays so; "
+        f"see {log}{said}\n"
         f"When that is repaired: {by_hand}"
     )
 
 
-def _tell(context: Context, text: str) -> None:
+def _now_ms() -> int:
+    from moldau.runtime.node_processes import monotonic_s
+
+    return int(1000 * monotonic_s())
+
+
+def _report(context: Context, text: str) -> None:
     write_lines(context.out, text.split("\n"))
     context.out.flush()

@@ -6,19 +6,14 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import (
-    add_action_arguments,
     assignments,
+    on_cluster,
     opened_admin,
 )
-from moldau.cli.commands.setting_names import (
-    check_known,
-    known_names,
-    no_setting,
-    notes_on_unknown,
-)
 from moldau.cli.names import name_of
-from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.output import write_json, write_table
 from moldau.cli.summaries import SUMMARIES
 from moldau.errors import MoldauError
 
@@ -28,40 +23,7 @@ if TYPE_CHECKING:
 _TYPES: Final = ("topic", "broker", "group", "client-metrics")
 
 
-class ConfigCommand:
-    """Shows and changes the settings of resources."""
-
-    summary = SUMMARIES["config"]
-
-    def configure(self, parser: ArgumentParser, /) -> None:
-        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        describe = actions.add_parser("describe", help="what is in force, and since where")
-        _add_resource(describe)
-        describe.add_argument(
-            "names", nargs="*", metavar="SETTING", type=name_of("setting"), help="only these"
-        )
-        describe.add_argument("--all", action="store_true", help="defaults too")
-        describe.add_argument("--doc", action="store_true", help="what each is for")
-        describe.set_defaults(act=_describe)
-        change = actions.add_parser("set", help="change settings")
-        _add_resource(change)
-        change.add_argument("values", nargs="+", metavar="SETTING=VALUE")
-        change.add_argument(
-            "--dry-run", action="store_true", help="only say whether it can be done"
-        )
-        change.set_defaults(act=_set)
-        unset = actions.add_parser("unset", help="back to the default")
-        _add_resource(unset)
-        unset.add_argument("names", nargs="+", metavar="SETTING", type=name_of("setting"))
-        unset.set_defaults(act=_unset)
-
-    def run(self, arguments: Namespace, context: Context, /) -> int:
-        act: Any = arguments.act
-        return int(act(arguments, context))
-
-
 def _add_resource(parser: ArgumentParser) -> None:
-    add_action_arguments(parser)
     parser.add_argument("type", choices=_TYPES, help="whose settings")
     parser.add_argument(
         "name",
@@ -69,6 +31,29 @@ def _add_resource(parser: ArgumentParser) -> None:
         type=name_of("resource"),
         help="topic, group, or broker id; default: what all brokers share",
     )
+
+
+def _add_describe(parser: ArgumentParser) -> None:
+    _add_resource(parser)
+    parser.add_argument(
+        "names", nargs="*", metavar="SETTING", type=name_of("setting"), help="only these"
+    )
+    parser.add_argument("--all", action="store_true", help="defaults too")
+    parser.add_argument("--doc", action="store_true", help="what each is for")
+
+
+def _add_values(parser: ArgumentParser) -> None:
+    _add_resource(parser)
+    parser.add_argument("values", nargs="+", metavar="SETTING=VALUE")
+    parser.add_argument("--dry-run", action="store_true", help="only say whether it can be done")
+    parser.add_argument(
+        "--force", action="store_true", help="names that a broker does not know, for plugins"
+    )
+
+
+def _add_names(parser: ArgumentParser) -> None:
+    _add_resource(parser)
+    parser.add_argument("names", nargs="+", metavar="SETTING", type=name_of("setting"))
 
 
 def _resource(arguments: Namespace) -> Resource:
@@ -82,6 +67,8 @@ def _resource(arguments: Namespace) -> Resource:
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
+    from moldau.operations.settings import known_names, no_setting
+
     resource = _resource(arguments)
     names = arguments.names or None
     with opened_admin(arguments, context) as admin:
@@ -139,16 +126,18 @@ def _facts(entry: ConfigEntry) -> dict[str, Any]:
 
 
 def _set(arguments: Namespace, context: Context) -> int:
+    from moldau.operations.settings import check_settable
+
     values = assignments(arguments.values)
     resource = _resource(arguments)
     with opened_admin(arguments, context) as admin:
-        notes = admin.run(lambda client: notes_on_unknown(client, resource, values))
+        if not arguments.force:
+            admin.run(lambda client: check_settable(client, resource, values))
         admin.run(
             lambda client: client.alter_configs(
                 resource, set_to=values, validate_only=arguments.dry_run
             )
         )
-    write_lines(context.err, (f"moldau: {note}" for note in notes))
     if not arguments.dry_run:
         return _done(arguments, context, list(values))
     if arguments.json:
@@ -159,12 +148,12 @@ def _set(arguments: Namespace, context: Context) -> int:
 
 
 def _unset(arguments: Namespace, context: Context) -> int:
+    from moldau.operations.settings import change
+
     if any("=" in name for name in arguments.names):
         raise UsageError("unset takes names without values")
     resource, names = _resource(arguments), list(dict.fromkeys(arguments.names))
-    with opened_admin(arguments, context) as admin:
-        admin.run(lambda client: check_known(client, resource, names))
-        admin.run(lambda client: client.alter_configs(resource, unset=names))
+    on_cluster(arguments, context, lambda client: change(client, resource, unset=names))
     return _done(arguments, context, names)
 
 
@@ -177,4 +166,11 @@ def _done(arguments: Namespace, context: Context, names: list[str]) -> int:
     return Exit.DONE
 
 
-command = ConfigCommand()
+command = ActionCommand(
+    SUMMARIES["config"],
+    (
+        Action("describe", "what is in force, and since where", _add_describe, _describe),
+        Action("set", "change settings", _add_values, _set),
+        Action("unset", "back to the default", _add_names, _unset),
+    ),
+)

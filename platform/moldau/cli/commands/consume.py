@@ -15,23 +15,23 @@ from moldau.cli.commands.cluster_connection import (
     add_connection_arguments,
     check_not_set,
     client_settings,
+    naming_source,
     opened,
-    telling_where,
 )
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import OffsetOrTime, Stretch, parse_place
-from moldau.cli.commands.registry_place import add_schemas, take_registry
-from moldau.cli.commands.topic_patterns import NAME_OR_PATTERN, named_topics, note_of
+from moldau.cli.commands.registry_place import add_schemas, line_serde, take_registry
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json
+from moldau.cli.patterns import NAME_OR_PATTERN, named_topics, note_of
 from moldau.cli.progress import Progress
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moldau.cli.commands.consume_where import Where
+    from moldau.cli.commands.consume_where import RecordFilter
     from moldau.client import Consumer, PartitionRecords
     from moldau.runtime import Runtime
 
@@ -67,7 +67,7 @@ class Output(NamedTuple):
     """The report of the records that are written, and the filter of them."""
 
     progress: Progress
-    where: Where | None
+    where: RecordFilter | None
 
 
 class ConsumeCommand:
@@ -155,7 +155,7 @@ class ConsumeCommand:
             tune_allocator()
         with (
             interrupted_by_sigterm(),
-            telling_where(settings),
+            naming_source(settings),
             opened(lambda it: _consumer(arguments, settings, it)) as consumer,
         ):
             reading = _reading(arguments, consumer, place, until)
@@ -175,9 +175,9 @@ class ConsumeCommand:
                         if isinstance(error, OSError) or not arguments.follow:
                             raise
                     finally:
-                        _tell(progress, reading)
+                        _write_notes(progress, reading)
                         if where is not None and where.note is not None:
-                            progress.tell([f"moldau: {where.note}"])
+                            progress.report([f"moldau: {where.note}"])
         if arguments.quiet and arguments.json:
             write_json(context.out, progress.facts())
         elif arguments.quiet:
@@ -185,12 +185,12 @@ class ConsumeCommand:
         return Exit.DONE if reading.is_whole else Exit.FAILED
 
 
-def _where(text: str | None) -> Where | None:
+def _where(text: str | None) -> RecordFilter | None:
     if text is None:
         return None
-    from moldau.cli.commands.consume_where import Where
+    from moldau.cli.commands.consume_where import RecordFilter
 
-    return Where(text)
+    return RecordFilter(text)
 
 
 def _check_format(arguments: Namespace) -> None:
@@ -269,8 +269,8 @@ def _consumer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
     client: Consumer = Consumer(
         settings,
         runtime=runtime,
-        key_deserializer=arguments.key_schema,
-        value_deserializer=arguments.value_schema,
+        key_deserializer=line_serde(arguments.key_schema),
+        value_deserializer=line_serde(arguments.value_schema),
     )
     if client.settings[enable_auto_commit]:
         raise UsageError(
@@ -284,12 +284,12 @@ def _reading(
     arguments: Namespace, consumer: Opened[Consumer], place: OffsetOrTime, until: OffsetOrTime
 ) -> Reading:
     if arguments.group is not None:
-        from moldau.cli.commands.consume_group import GroupReading
+        from moldau.cli.commands.consume_reading import GroupReading
         from moldau.client.settings.group import group_id
 
         group = consumer.client.settings[group_id] or ""  # without blanks around it
         return GroupReading(consumer.client, consumer.runtime.clock, group, place)
-    from moldau.cli.commands.consume_assigned import AssignedReading
+    from moldau.cli.commands.consume_reading import AssignedReading
 
     return AssignedReading(
         consumer.client,
@@ -318,7 +318,7 @@ def _read(
             break
         room = _room(arguments, left)
         parts = consumer.run(lambda _, room=room: reading.next(room))  # type: ignore[misc]
-        _tell(output.progress, reading)
+        _write_notes(output.progress, reading)
         for each in parts:
             part = each if output.where is None else output.where.chosen(each, left)
             if part is None:
@@ -340,11 +340,11 @@ def _room(arguments: Namespace, left: int | None) -> int:
     return min(_POLL_RECORDS, left)
 
 
-def _tell(progress: Progress, reading: Reading) -> None:
+def _write_notes(progress: Progress, reading: Reading) -> None:
     """Write the notes. Those that the client's thread adds meanwhile are written the next time."""
     notes = tuple(reading.notes)
     if notes:
-        progress.tell(f"moldau: {note}" for note in notes)
+        progress.report(f"moldau: {note}" for note in notes)
         del reading.notes[: len(notes)]
 
 

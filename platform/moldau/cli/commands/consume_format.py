@@ -51,20 +51,8 @@ def text(data: Any) -> str:
         return _NULL
     if isinstance(data, bytes):
         return data.decode("utf-8", "backslashreplace")
-    from json import dumps
-
-    return dumps(data, default=_plain, ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON knows for one that it does not."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _json_value(bytes(value))
-    if hasattr(value, "DESCRIPTOR"):
-        from google.protobuf.json_format import MessageToDict
-
-        return MessageToDict(value, preserving_proto_field_name=True)
-    return str(value)
+    line: str = data.text
+    return line
 
 
 def _full_lines(part: PartitionRecords) -> Iterable[str]:
@@ -80,7 +68,7 @@ def _json_lines(part: PartitionRecords) -> Iterable[str]:
     from json import dumps
 
     for each in part.records:
-        yield dumps(_document(part, each), default=_plain) + "\n"
+        yield dumps(_document(part, each)) + "\n"
 
 
 def _document(part: PartitionRecords, record: ConsumerRecord) -> dict[str, Any]:
@@ -96,13 +84,13 @@ def _document(part: PartitionRecords, record: ConsumerRecord) -> dict[str, Any]:
 
 
 def _json_value(data: Any) -> Any:
-    """Return the text of bytes, or `{"base64": ...}` if they are not text; what a schema decoded is
-    itself."""
+    """Return the text of bytes, or `{"base64": ...}` if they are not text; what a schema decoded as
+    JSON."""
     if not isinstance(data, bytes):
-        return data
+        return None if data is None else data.json
     try:
         return data.decode()
     except UnicodeDecodeError:
-        from base64 import b64encode
+        from moldau.values.avro.texts import bytes_to_json
 
-        return {"base64": b64encode(data).decode()}
+        return bytes_to_json(data)

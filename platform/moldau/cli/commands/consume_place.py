@@ -66,8 +66,7 @@ def parse_time_ms(text: str, or_else: str = "") -> int:
 async def partitions_there(client: Consumer, topics: Collection[str]) -> list[TopicPartition]:
     """Return all partitions of these topics. Raise KafkaError soon for an unknown topic; for
     anything else that may be there later, wait as long as the client waits for anything."""
-    from moldau.errors.codes import ErrorCode, KafkaError
-    from moldau.link.backoff import may_work_later
+    from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 
     for timeout_s in _MISSING_S:
         try:
@@ -99,8 +98,7 @@ async def cut_ends(
 
 async def _gone(client: Consumer, known: Collection[TopicPartition]) -> list[TopicPartition]:
     """Return the partitions that do not exist; a topic must be missing for `_CUT_S` seconds."""
-    from moldau.errors.codes import ErrorCode, KafkaError
-    from moldau.link.backoff import may_work_later
+    from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 
     gone = []
     for topic in dict.fromkeys(each.topic for each in known):

@@ -25,7 +25,7 @@ NAMES: Final = ("key", "value", "headers", "topic", "partition", "offset", "time
 _BRACKETS: Final = (b"{", b"[")
 
 
-class Where:
+class RecordFilter:
     """A filter of records. Raise UsageError for a text that is no expression over NAMES."""
 
     def __init__(self, text: str) -> None:
@@ -102,7 +102,7 @@ def _fact(part: PartitionRecords, record: ConsumerRecord, name: str) -> Any:
 def _readable(data: Any) -> Any:
     """Return bytes as JSON if they are an object or an array, else as text if they are text."""
     if not isinstance(data, bytes):
-        return data
+        return None if data is None else data.value
     if data.lstrip()[:1] in _BRACKETS:
         try:
             return loads(data)

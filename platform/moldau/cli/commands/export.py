@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.apply_places import Places, add_places
+from moldau.cli.commands.apply import Places, add_places
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
@@ -39,15 +39,15 @@ class ExportCommand:
         if arguments.json:
             write_json(context.out, document)
         else:
-            from moldau.cli.apply.exporting import to_yaml
+            from moldau.operations.documents import to_yaml
 
             context.out.write(to_yaml(document))
         return Exit.DONE
 
 
 def _check(sections: list[str]) -> None:
-    from moldau.cli.apply.sections import SECTIONS
     from moldau.config.file_problems import nearest
+    from moldau.operations.documents import SECTIONS
 
     for name in sections:
         if name not in SECTIONS:
@@ -70,12 +70,12 @@ def _document(
             if name in chosen:
                 _add(document, name, admin, context, is_asked_for=bool(arguments.sections))
     if "schemas" in chosen:
-        from moldau.cli.apply import schemas
+        from moldau.operations import schemas
 
         registry = places.registry()
         document["schemas"] = schemas.exported(registry, registry.subjects())
     if "connectors" in chosen:
-        from moldau.cli.apply import connectors
+        from moldau.operations import connectors
 
         document["connectors"] = connectors.exported(connectors.found_connectors(places.rest()))
     return document
@@ -85,8 +85,8 @@ def _add(
     document: dict[str, Any], name: str, admin: Any, context: Context, *, is_asked_for: bool
 ) -> None:
     """Add a section of the cluster. Rules are left out where the brokers have none."""
-    from moldau.cli.apply import acls, quotas, topics, users
     from moldau.errors.codes import ErrorCode, KafkaError
+    from moldau.operations import acls, quotas, topics, users
 
     if name == "topics":
         document[name] = topics.exported(admin.run(lambda it: topics.found_topics(it, None)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_connection import on_cluster
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,8 +18,7 @@ HIDDEN: Final = "hidden"
 
 def given_settings(arguments: Namespace, context: Context) -> dict[int, dict[str, str]]:
     """Return the settings of each broker that is up, by its id."""
-    with opened_admin(arguments, context) as admin:
-        return admin.run(_described)
+    return on_cluster(arguments, context, _described)
 
 
 async def _described(client: Admin) -> dict[int, dict[str, str]]:

@@ -4,28 +4,65 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands import group_move, group_reset
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, opened_admin
-from moldau.cli.commands.group_plan import DRY_RUN
-from moldau.cli.commands.group_scope import add_topics, idle_groups, is_in, parse_scope
+from moldau.cli.commands.cluster_connection import Opened, assignments, on_cluster, opened_admin
+from moldau.cli.commands.group_offsets import (
+    DRY_RUN,
+    add_execute,
+    add_places,
+    add_topics,
+    exit_code,
+    number,
+    reset,
+)
 from moldau.cli.names import name_of
-from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.output import write_facts, write_json, write_lines, write_table
 from moldau.cli.patterns import is_pattern, matches
 from moldau.cli.summaries import SUMMARIES
-from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
+from moldau.client.group.protocols import GROUP_STATES, GROUP_TYPES
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
+from moldau.operations import moves
+from moldau.operations.moves import Transfer
+from moldau.operations.offsets import (
+    ConsumerGroups,
+    committed_in,
+    forget,
+    idle_groups,
+    members_of,
+    occupied,
+    parse_scope,
+)
 
 if TYPE_CHECKING:
-    from moldau.client import Admin, GroupProgress, ListedGroup, TopicPartition
+    from moldau.client import Admin, GroupProgress, TopicPartition
 
-    Results = dict[TopicPartition, KafkaError | None]
     Chosen = dict[str, list[TopicPartition]]
+    from moldau.client import TopicPartition
 
+_MOVE_HELP = (
+    "give a group's offsets to another group, or to a topic's new name (dry run unless --execute)"
+)
+_MOVE = """\
+Takes what GROUP has committed and stores it for another group (--to), for a topic of another name
+(--rename), or both, and then deletes it where it was: the new group goes on exactly where the old
+one stopped. With --keep it is a copy. Notes stored beside offsets go along. Offsets stay the same
+numbers, so a renamed topic must hold the same records at the same offsets, as a mirrored one does;
+an offset that it does not have becomes the nearest one, as the table says.
+
+Without --execute nothing is changed: a table shows what would be. Neither group may have members
+(with --keep the old one may)."""
+
+_RESET = """\
+Changes where groups go on: what they have committed of all topics, or of those that are named.
+Without --execute nothing is changed: a table shows each offset before and after. An offset that
+the log does not have becomes the nearest one that it has, as the table says. A group must have no
+members, because those commit for themselves: of several, one that has any is left as it is, and the
+others are changed. One that does not exist yet may be given offsets."""
 _OF_CONSUMERS: Final = ("classic", "consumer")
 _EVERY_S: Final = 2.0
 _EVERY_S_MIN: Final = 0.05
@@ -45,27 +82,21 @@ def _add_list(parser: ArgumentParser) -> None:
 def _list(arguments: Namespace, context: Context) -> int:
     states = _known(arguments.state, GROUP_STATES, "state")
     types = _known(arguments.type, GROUP_TYPES, "type")
-    with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: client.list_groups(states=states, types=types))
+    found = on_cluster(
+        arguments, context, lambda client: client.list_groups(states=states, types=types)
+    )
     chosen = [each for each in found if matches(each.group_id, arguments.groups)]
-    if arguments.json:
-        write_json(context.out, [_facts(each) for each in chosen])
-        return Exit.DONE
-    rows = [
-        (each.group_id, each.type or "-", each.protocol_type or "-", each.state or "-")
+    facts = [
+        {
+            "group": each.group_id,
+            "type": each.type or None,
+            "protocol_type": each.protocol_type,
+            "state": each.state or None,
+        }
         for each in chosen
     ]
-    write_table(context.out, ("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
+    write_facts(context.out, ("GROUP", "TYPE", "PROTOCOL", "STATE"), facts, json=arguments.json)
     return Exit.DONE
-
-
-def _facts(group: ListedGroup) -> dict[str, Any]:
-    return {
-        "group": group.group_id,
-        "type": group.type or None,
-        "protocol_type": group.protocol_type,
-        "state": group.state or None,
-    }
 
 
 def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
@@ -171,6 +202,17 @@ async def _look(client: Admin, arguments: Namespace) -> list[GroupProgress]:
     return found
 
 
+def _add_reset(parser: ArgumentParser) -> None:
+    _add_groups(parser, "all consumer groups without members")
+    parser.set_defaults(has_all=True)
+    add_topics(parser, "only of this one, else all that is committed")
+    add_places(parser)
+
+
+def _reset(arguments: Namespace, context: Context) -> int:
+    return reset(arguments, context, ConsumerGroups())
+
+
 def _add_delete(parser: ArgumentParser) -> None:
     _add_groups(parser, "all groups that have no members; needs --execute")
     add_topics(parser, "keep the groups, and forget only what they have committed of this")
@@ -184,12 +226,14 @@ def _delete(arguments: Namespace, context: Context) -> int:
         groups = arguments.groups or admin.run(idle_groups)
         is_dry_run = arguments.all and not arguments.execute
         if scope:
-            chosen = admin.run(lambda client: _committed_in(client, arguments, groups))
+            chosen = admin.run(
+                lambda client: committed_in(client, groups, scope, is_all=arguments.all)
+            )
             if is_dry_run:
-                return _tell_offsets(arguments, context, chosen)
+                return _write_offsets_to_delete(arguments, context, chosen)
             return _delete_offsets(arguments, context, admin, chosen)
         if is_dry_run:
-            return _tell_groups(arguments, context, groups)
+            return _write_groups_to_delete(arguments, context, groups)
         results = admin.run(lambda client: client.delete_groups(groups))
         failed = admin.failures(results)
     deleted = [group for group in results if group not in failed]
@@ -202,7 +246,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
     return Exit.FAILED if failed else Exit.DONE
 
 
-def _tell_groups(arguments: Namespace, context: Context, groups: Sequence[str]) -> int:
+def _write_groups_to_delete(arguments: Namespace, context: Context, groups: Sequence[str]) -> int:
     if arguments.json:
         write_json(context.out, {"deleted": [], "failed": [], "would_delete": list(groups)})
     else:
@@ -210,7 +254,7 @@ def _tell_groups(arguments: Namespace, context: Context, groups: Sequence[str]) 
     return Exit.DONE
 
 
-def _tell_offsets(arguments: Namespace, context: Context, chosen: Chosen) -> int:
+def _write_offsets_to_delete(arguments: Namespace, context: Context, chosen: Chosen) -> int:
     if arguments.json:
         facts = [_facts_of(group, where) for group in chosen for where in chosen[group]]
         write_json(context.out, {"deleted": [], "failed": [], "would_delete": facts})
@@ -220,19 +264,6 @@ def _tell_offsets(arguments: Namespace, context: Context, chosen: Chosen) -> int
     return Exit.DONE
 
 
-async def _committed_in(client: Admin, arguments: Namespace, groups: Sequence[str]) -> Chosen:
-    """Return the committed offsets of each group that `--topic` covers. Raise MoldauError for a
-    named group without any of them."""
-    scope = parse_scope(arguments.topic)
-    chosen = {}
-    for group in groups:
-        committed = await client.group_offsets(group)
-        chosen[group] = sorted(where for where in committed if is_in(scope, where))
-        if not (chosen[group] or arguments.all):
-            raise MoldauError("the group has committed nothing of that", group=group)
-    return chosen
-
-
 def _delete_offsets(
     arguments: Namespace, context: Context, admin: Opened[Admin], chosen: Chosen
 ) -> int:
@@ -240,13 +271,7 @@ def _delete_offsets(
     for group, partitions in chosen.items():
         if not partitions:
             continue
-
-        async def delete(
-            client: Admin, group: str = group, partitions: list[TopicPartition] = partitions
-        ) -> Results:
-            return await _forget(client, group, partitions)
-
-        results = sorted(admin.run(delete).items())
+        results = sorted(admin.run(partial(forget, group=group, partitions=partitions)).items())
         gone = [where for where, error in results if error is None]
         errors = [(where, str(error)) for where, error in results if error is not None]
         deleted += [_facts_of(group, where) for where in gone]
@@ -259,22 +284,98 @@ def _delete_offsets(
     return Exit.FAILED if failed else Exit.DONE
 
 
-async def _forget(client: Admin, group: str, partitions: list[TopicPartition]) -> Results:
-    """Delete offsets of a group, and return the result of each. A group-wide error, as for new
-    members or a deleted group, is the result of all, so that other groups go on; but raise if no
-    answer came."""
-    from moldau.link.backoff import may_work_later
-
-    try:
-        return await client.delete_group_offsets(group, partitions)
-    except KafkaError as error:
-        if may_work_later(error):
-            raise
-        return dict.fromkeys(partitions, error)
-
-
 def _facts_of(group: str, where: TopicPartition) -> dict[str, Any]:
     return {"group": group, "topic": where.topic, "partition": where.partition}
+
+
+def _add_move(parser: ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP", type=name_of("group"))
+    parser.add_argument(
+        "--to",
+        metavar="GROUP",
+        type=name_of("group"),
+        help="whose the offsets shall be; else the same",
+    )
+    add_topics(parser, "only of this one, else all that is committed")
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="offsets of topic OLD become those of NEW; may be repeated",
+    )
+    parser.add_argument("--keep", action="store_true", help="do not delete them where they were")
+    add_execute(parser)
+
+
+def _move(arguments: Namespace, context: Context) -> int:
+    """Show the plan, and carry it out if `--execute` is given."""
+    to = arguments.to or arguments.group
+    names = assignments(arguments.rename, "topic")
+    if to == arguments.group and not names:
+        raise UsageError("nothing would move: give --to GROUP or --rename OLD=NEW")
+    group, scope = arguments.group, parse_scope(arguments.topic)
+    if to == group:
+        scope = moves.only_renamed(scope, names)
+    with opened_admin(arguments, context) as admin:
+        transfers = admin.run(lambda client: moves.plan(client, group, to, scope, names))
+        groups = [to] if arguments.keep else list(dict.fromkeys((group, to)))
+        members = admin.run(lambda client: members_of(client, groups))
+        problems = [*occupied(members).values()]
+        problems += [f"{each.target}: {each.note}" for each in transfers if each.is_obstacle]
+        if arguments.execute and not problems:
+            admin.run(lambda client: moves.do(client, group, to, transfers, keeps=arguments.keep))
+    _write_move(arguments, context, to, transfers, problems)
+    return exit_code(arguments, problems)
+
+
+def _write_move(
+    arguments: Namespace,
+    context: Context,
+    to: str,
+    transfers: Sequence[Transfer],
+    problems: Sequence[str],
+) -> None:
+    write_lines(context.err, (f"moldau: {each}" for each in problems))
+    if arguments.json:
+        facts = {
+            "executed": arguments.execute and not problems,
+            "obstacles": list(problems),
+            "group": arguments.group,
+            "to": to,
+            "offsets": [_move_facts(each) for each in transfers],
+        }
+        write_json(context.out, facts)
+        return
+    rows = [
+        (
+            str(each.source),
+            str(each.committed.offset),
+            str(each.target),
+            number(each.before),
+            str(each.after),
+            each.note,
+        )
+        for each in transfers
+    ]
+    header = (f"OF {arguments.group}", "OFFSET", f"TO {to}", "BEFORE", "AFTER", "NOTE")
+    write_table(context.out, header, rows)
+    if not arguments.execute:
+        context.out.write(f"{DRY_RUN}\n")
+
+
+def _move_facts(transfer: Transfer) -> dict[str, Any]:
+    return {
+        "topic": transfer.source.topic,
+        "partition": transfer.source.partition,
+        "offset": transfer.committed.offset,
+        "metadata": transfer.committed.metadata,
+        "to_topic": transfer.target.topic,
+        "to_partition": transfer.target.partition,
+        "before": transfer.before,
+        "after": transfer.after,
+        "note": transfer.note or None,
+    }
 
 
 command = ActionCommand(
@@ -282,8 +383,14 @@ command = ActionCommand(
     (
         Action("list", "the groups there are", _add_list, _list),
         Action("describe", "state, members, offsets and lag", _add_describe, _describe),
-        group_reset.RESET,
+        Action(
+            "reset",
+            "make groups go on elsewhere: earlier, later, at a time (dry run unless --execute)",
+            _add_reset,
+            _reset,
+            _RESET,
+        ),
         Action("delete", "forget groups, or what they have committed", _add_delete, _delete),
-        group_move.MOVE,
+        Action("move", _MOVE_HELP, _add_move, _move, _MOVE),
     ),
 )

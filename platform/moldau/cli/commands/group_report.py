@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from moldau.cli.commands.group_plan import number
+from moldau.cli.commands.group_offsets import number
 from moldau.cli.output import write_lines, write_table
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from moldau.client import GroupProgress, MemberDescription, TopicPartition
+
+
+_OF_GROUPS: Final = (
+    "group",
+    "state",
+    "assignor",
+    "epoch",
+    "assignment_epoch",
+    "coordinator",
+    "lag",
+)
+_OF_MEMBERS: Final = ("member_id", "client_id", "host", "rack", "epoch", "topics", "assignment")
 
 _FEW = 4
 
@@ -184,3 +196,53 @@ def _member(member: MemberDescription) -> dict[str, Any]:
 
 def _places(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
     return [{"topic": topic, "partition": partition} for topic, partition in sorted(partitions)]
+
+
+def write_shares(out: TextIO, found: Sequence[GroupProgress]) -> None:
+    """Write the headline, the members and the partitions of each group."""
+    for index, each in enumerate(found):
+        write_lines(out, [headline(each)] if index == 0 else ["", headline(each)])
+        if each.group.members:
+            write_members(out, [each], verbose=False)
+        if each.partitions:
+            _write_starts(out, each)
+        else:
+            out.write("it stands nowhere yet\n")
+
+
+def _write_starts(out: TextIO, progress: GroupProgress) -> None:
+    readers = [each.assignment for each in progress.group.members]
+    rows = [
+        (
+            progress.group.group_id,
+            each.where.topic,
+            str(each.where.partition),
+            number(None if each.committed is None else each.committed.offset),
+            number(each.end),
+            number(each.undone),
+            str(sum(each.where in assignment for assignment in readers)),
+        )
+        for each in progress.partitions
+    ]
+    write_table(out, ("GROUP", "TOPIC", "PARTITION", "START", "END", "LAG", "MEMBERS"), rows)
+
+
+def facts_of_share(progress: GroupProgress) -> dict[str, Any]:
+    """Return everything about a share group as JSON data."""
+    facts = facts_of(progress)
+    members = progress.group.members
+    return {
+        **{name: facts[name] for name in _OF_GROUPS},
+        "members": [{name: each[name] for name in _OF_MEMBERS} for each in facts["members"]],
+        "offsets": [
+            {
+                "topic": each.where.topic,
+                "partition": each.where.partition,
+                "start": None if each.committed is None else each.committed.offset,
+                "end": each.end,
+                "lag": each.undone,
+                "member_ids": [m.member_id for m in members if each.where in m.assignment],
+            }
+            for each in progress.partitions
+        ],
+    }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import Opened
-from moldau.cli.commands.group_plan import number
+from moldau.cli.commands.group_offsets import number
 from moldau.cli.commands.group_report import facts_of, headline
 from moldau.cli.output import shown, write_above, write_lines
 
@@ -45,7 +45,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GroupRates:
     """A group at one look, and the rates of its partitions since the look before."""
 
     progress: GroupProgress
@@ -60,7 +60,7 @@ class Seen:
         return Pace(sum(each.read or 0 for each in known), sum(each.written or 0 for each in known))
 
 
-def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> Seen:
+def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> GroupRates:
     """Return what two looks show that are `seconds` apart."""
     paces: dict[TopicPartition, Pace] = {}
     known = {} if before is None else {each.where: each for each in before.partitions}
@@ -74,7 +74,7 @@ def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> Se
         read = each.committed.offset - old.committed.offset
         written = (each.end or 0) - (old.end or 0)
         paces[each.where] = Pace(read / seconds, written / seconds)
-    return Seen(now, paces)
+    return GroupRates(now, paces)
 
 
 def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Look) -> int:
@@ -89,13 +89,13 @@ def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Lo
     try:
         with _shows(arguments, context) as (show, say):
 
-            def tell(seconds: float) -> None:
+            def report(seconds: float) -> None:
                 say(f"moldau: no answer for {seconds:.0f} s, still asking")
 
             while arguments.times is None or looks < arguments.times:
                 if looks:
                     admin.run(lambda _: pause(arguments.every))
-                found = admin.run(lambda client: patiently(look(client), _SILENCE_S, tell))
+                found = admin.run(lambda client: patiently(look(client), _SILENCE_S, report))
                 now = clock.monotonic()
                 seconds = max(now - last, 1e-3)
                 show(
@@ -110,7 +110,7 @@ def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Lo
     return Exit.DONE
 
 
-Show = Callable[[int, Sequence[Seen]], None]
+Show = Callable[[int, Sequence[GroupRates]], None]
 Say = Callable[[str], None]
 
 
@@ -137,7 +137,7 @@ def _shows(arguments: Namespace, context: Context) -> Iterator[tuple[Show, Say]]
             )
 
 
-def _write_documents(context: Context, at_ms: int, found: Sequence[Seen]) -> None:
+def _write_documents(context: Context, at_ms: int, found: Sequence[GroupRates]) -> None:
     import json
 
     for each in found:
@@ -152,7 +152,7 @@ def _write_documents(context: Context, at_ms: int, found: Sequence[Seen]) -> Non
     context.out.flush()
 
 
-def _write_lines(context: Context, at_ms: int, found: Sequence[Seen]) -> None:
+def _write_lines(context: Context, at_ms: int, found: Sequence[GroupRates]) -> None:
     from datetime import UTC, datetime
 
     at = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%SZ")
@@ -164,7 +164,7 @@ def _write_lines(context: Context, at_ms: int, found: Sequence[Seen]) -> None:
     context.out.flush()
 
 
-def _pace_in_words(each: Seen) -> str:
+def _pace_in_words(each: GroupRates) -> str:
     pace = each.pace
     if pace.read is None or pace.written is None:
         return ""
@@ -173,7 +173,7 @@ def _pace_in_words(each: Seen) -> str:
     return words if left_s is None or not each.progress.lag else f"{words} done-in={left_s:.0f}s"
 
 
-def screen(found: Sequence[Seen]) -> RenderableType:
+def screen(found: Sequence[GroupRates]) -> RenderableType:
     """Return the screen of one look."""
     from rich.console import Group
     from rich.table import Column, Table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
-from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.output import write_facts, write_lines
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _elect(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
         chosen = _chosen(admin, named) if named else None
         results = admin.run(lambda client: client.elect_leaders(chosen, election=election))
-    return _told(arguments, context, results)
+    return _write_results(arguments, context, results)
 
 
 def _chosen(admin: Opened[Admin], named: list[tuple[str, int | None]]) -> list[TopicPartition]:
@@ -86,24 +86,21 @@ def _in_file(path: str) -> list[tuple[str, int | None]]:
         ) from error
 
 
-def _told(
+def _write_results(
     arguments: Namespace, context: Context, results: dict[TopicPartition, KafkaError | None]
 ) -> int:
     """Write the results. A partition that needed no election is no failure."""
     from moldau.errors.codes import ErrorCode
 
     states = {where: _state(error) for where, error in sorted(results.items())}
-    if arguments.json:
-        facts = [
-            {"topic": where.topic, "partition": where.partition, "result": state}
-            for where, state in states.items()
-        ]
-        write_json(context.out, facts)
-    elif not states:
-        write_lines(context.out, ["every partition is led by its preferred replica"])
+    facts = [
+        {"topic": where.topic, "partition": where.partition, "result": state}
+        for where, state in states.items()
+    ]
+    if states or arguments.json:
+        write_facts(context.out, ("TOPIC", "PARTITION", "RESULT"), facts, json=arguments.json)
     else:
-        rows = [(where.topic, str(where.partition), state) for where, state in states.items()]
-        write_table(context.out, ("TOPIC", "PARTITION", "RESULT"), rows)
+        write_lines(context.out, ["every partition is led by its preferred replica"])
     unneeded = ErrorCode.ELECTION_NOT_NEEDED
     failed = [each for each in results.values() if each is not None and each.code != unneeded]
     return Exit.FAILED if failed else Exit.DONE

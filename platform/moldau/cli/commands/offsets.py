@@ -9,7 +9,7 @@ from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.names import topic_name
-from moldau.cli.output import write_json, write_table
+from moldau.cli.output import write_facts, write_json, write_table
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class OffsetsCommand:
                 _write_found(
                     arguments, context, admin.run(lambda it: _at(it, arguments, led, timestamp))
                 )
-        return _tell_leaderless(context, sorted(set(chosen) - set(led)))
+        return _report_leaderless(context, sorted(set(chosen) - set(led)))
 
 
 Ends = dict["TopicPartition", tuple["FoundOffset", "FoundOffset"]]
@@ -73,7 +73,7 @@ async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartiti
     return await client.led_partitions(chosen)
 
 
-def _tell_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
+def _report_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
     """Report partitions whose offsets are unknown, and return the exit code."""
     for where in partitions:
         context.err.write(f"moldau: {where} has no leader: its offsets are not known now\n")
@@ -145,11 +145,8 @@ def _write_found(
         }
         for where, each in found.items()
     ]
-    if arguments.json:
-        write_json(context.out, facts)
-        return
-    rows = [["-" if value is None else str(value) for value in each.values()] for each in facts]
-    write_table(context.out, ("TOPIC", "PARTITION", "OFFSET", "TIMESTAMP"), rows)
+    header = ("TOPIC", "PARTITION", "OFFSET", "TIMESTAMP")
+    write_facts(context.out, header, facts, json=arguments.json)
 
 
 command = OffsetsCommand()

@@ -15,11 +15,11 @@ from moldau.cli.commands.cluster_connection import (
     check_not_set,
     client_settings,
     named_values,
+    naming_source,
     opened,
-    telling_where,
 )
 from moldau.cli.commands.produce_trouble import PATIENCE_S, Tally, Trouble
-from moldau.cli.commands.registry_place import add_schemas, take_registry
+from moldau.cli.commands.registry_place import add_schemas, line_serde, take_registry
 from moldau.cli.names import topic_name, typed_bytes, typed_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -69,6 +69,12 @@ class ProduceCommand:
         )
         parser.add_argument("--partition", type=int, help="send all to this partition")
         parser.add_argument(
+            "--by-key",
+            action="store_true",
+            help="with --json: to the partition of the key, not to that of the line, for a topic "
+            "with another number of partitions",
+        )
+        parser.add_argument(
             "--header",
             action="append",
             default=[],
@@ -93,6 +99,8 @@ class ProduceCommand:
             raise UsageError("--size is for a load: give --count too")
         if arguments.json and not is_load and (arguments.keys or arguments.null is not None):
             raise UsageError("--json lines have keys and nulls: not with --keys or --null")
+        if arguments.by_key and (not arguments.json or is_load or arguments.partition is not None):
+            raise UsageError("--by-key is for lines of --json, and not with --partition")
         has_schema = arguments.key_schema is not None or arguments.value_schema is not None
         if has_schema and (arguments.json or is_load):
             raise UsageError("a schema is for lines of input: not with --json or --count")
@@ -120,7 +128,7 @@ class ProduceCommand:
 
             tune_allocator()
         with (
-            telling_where(settings),
+            naming_source(settings),
             opened(lambda runtime: _producer(arguments, settings, runtime)) as producer,
         ):
             progress = Progress(
@@ -153,8 +161,8 @@ def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
     client: Producer = Producer(
         settings,
         runtime=runtime,
-        key_serializer=arguments.key_schema,
-        value_serializer=arguments.value_schema,
+        key_serializer=line_serde(arguments.key_schema),
+        value_serializer=line_serde(arguments.value_schema),
     )
     bound = client.settings[max_request_size]
     if arguments.size is not None and arguments.size > bound:
@@ -181,6 +189,7 @@ class _Out(AbstractContextManager["_Out"]):
         self.random = producer.runtime.random
         self._topic = arguments.topic
         self._partition = arguments.partition
+        self._is_by_key: bool = arguments.by_key
         self._headers: Headers = tuple(
             (typed_name(name, "header"), typed_bytes(value))
             for name, value in named_values(arguments.header)
@@ -199,7 +208,9 @@ class _Out(AbstractContextManager["_Out"]):
             self._producer.run(lambda client: client.aclose(abort=True))
             done = self._tally.acknowledged()
             of = "" if self._count is None else f" of {self._count:,}"
-            self._progress.tell([f"moldau: interrupted: {done:,}{of} records were {self.flushed}"])
+            self._progress.report(
+                [f"moldau: interrupted: {done:,}{of} records were {self.flushed}"]
+            )
 
     def send(
         self,
@@ -217,7 +228,7 @@ class _Out(AbstractContextManager["_Out"]):
         partition: int | list[int | None] | None = self._partition
         if records:
             headers = [(*each.headers, *self._headers) for each in records]
-            if partition is None:
+            if partition is None and not self._is_by_key:
                 partition = [each.partition for each in records]
 
         async def act(client: Producer) -> None:
@@ -231,11 +242,11 @@ class _Out(AbstractContextManager["_Out"]):
             )
             self._tally.add(sent.parts)
 
-        self._run(act, self._trouble.tell)
+        self._run(act, self._trouble.report)
 
     def flush(self) -> None:
         """Wait until all records are acknowledged."""
-        self._run(lambda client: client.flush(), self._trouble.tell)
+        self._run(lambda client: client.flush(), self._trouble.report)
 
     @property
     def flushed(self) -> str:
@@ -289,11 +300,11 @@ class _Out(AbstractContextManager["_Out"]):
     def _run(
         self,
         action: Callable[[Producer], Coroutine[Any, Any, object]],
-        tell: Callable[[float], None],
+        report: Callable[[float], None],
     ) -> None:
         from moldau.cli.shell import patiently
 
-        self._producer.run(lambda client: patiently(action(client), PATIENCE_S, tell))
+        self._producer.run(lambda client: patiently(action(client), PATIENCE_S, report))
 
 
 def _send_load(arguments: Namespace, out: _Out, progress: Progress) -> None:
@@ -317,15 +328,17 @@ def _send_load(arguments: Namespace, out: _Out, progress: Progress) -> None:
 
 
 def _made_up(random: Random, size: int) -> list[bytes | None]:
-    """Return different values of that size, which compress about as well as text."""
-    noise = random.randbytes(size // 4 + _MADE_UP).hex().encode()
+    """Return different values of that size, JSON that compresses about as well as text."""
+    noise = random.randbytes(size // 2 + _MADE_UP).hex().encode()
     made: list[bytes | None] = []
     for number in range(min(_MADE_UP, max(1, _CHUNK_BYTES // max(1, size)))):
-        text = b'{"number": %08d, "noise": "%s", "rest": "' % (
-            number,
-            noise[number : number + size // 2],
-        )
-        made.append((text + b"moldau " * (size // 7 + 1))[:size])
+        begin, end = b'{"number": %d, "text": "' % number, b'"}'
+        room = size - len(begin) - len(end)
+        if room < 0:  # too small for JSON
+            made.append(noise[number : number + size])
+            continue
+        text = noise[number : number + size // 2] + b" moldau" * (size // 7 + 1)
+        made.append(begin + text[:room] + end)
     return made
 
 
@@ -335,50 +348,23 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
     separator = typed_bytes(arguments.separator)
     for lines in read_lines(context.source):
         good = lines
-        keys: Sequence[Any] | None = None
+        keys: Sequence[bytes | None] | None = None
         values: list[bytes | None] = [*lines]
         if arguments.keys:
             good = list(takewhile(lambda line: separator in line, lines))
             keyed = [line.partition(separator) for line in good]
             keys = [key for key, _, _ in keyed]
             values = [value for _, _, value in keyed]
-        sent: Sequence[Any] = [None if value == null else value for value in values]
-        wrong = None
-        if arguments.value_schema is not None or arguments.key_schema is not None:
-            sent, keys, wrong = _parsed(arguments, sent, keys)
-            good = good[: len(sent)]
+        sent = [None if value == null else value for value in values]
         if good:
             with _by_line(progress.records):
                 out.send(sent, keys)
             progress.add(len(good), sum(map(len, good)))
         if len(good) < len(lines):
             out.flush()
-            what = wrong or f"has no {arguments.separator!r} for its key"
-            reason = f"line {progress.records + 1} {what}"
+            reason = f"line {progress.records + 1} has no {arguments.separator!r} for its key"
             raise UsageError(reason, **{out.flushed: progress.records})
     out.flush()
-
-
-def _parsed(
-    arguments: Namespace, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None
-) -> tuple[list[Any], list[Any] | None, str | None]:
-    """Return values and keys, those with a schema parsed as JSON. They end before the first one
-    that is no JSON; the last result says what is wrong with it."""
-    from json import loads
-
-    parsed_values: list[Any] = []
-    parsed_keys: list[Any] = []
-    wrong = None
-    for value, key in zip(values, keys or [None] * len(values), strict=True):
-        try:
-            found = loads(value) if arguments.value_schema and value is not None else value
-            of_key = loads(key) if arguments.key_schema and key is not None else key
-        except (ValueError, RecursionError) as error:
-            wrong = f"is no JSON: {error}"
-            break
-        parsed_values.append(found)
-        parsed_keys.append(of_key)
-    return parsed_values, None if keys is None else parsed_keys, wrong
 
 
 def _send_documents(context: Context, out: _Out, progress: Progress) -> None:

@@ -48,7 +48,7 @@ class Trouble:
     def __init__(self, progress: Progress, client: Producer) -> None:
         self._progress = progress
         self._client = client
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._missed: set[bool] = set()
 
     def miss(self, topic: str, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Trouble:
         else:
             self._write(f"{topic}: no broker answers for {seconds:.0f} s, {limit}: {blind_for}")
 
-    def tell(self, seconds: float) -> None:
+    def report(self, seconds: float) -> None:
         """Report why records have not been acknowledged for `seconds`."""
         from moldau.client.settings import producer as rows
 
@@ -74,12 +74,12 @@ class Trouble:
         news = [
             (where, error)
             for where, error in troubles.items()
-            if (error.code.name, error.reason) not in self._told
+            if (error.code.name, error.reason) not in self._reported
         ]
         if not news:
             return
         where, error = news[0]
-        self._told |= {(error.code.name, error.reason) for _, error in news}
+        self._reported |= {(error.code.name, error.reason) for _, error in news}
         others = f" and {len(troubles) - 1} more partitions" if len(troubles) > 1 else ""
         limit_s = self._client.settings[rows.delivery_timeout_ms] / 1000
         self._write(
@@ -88,4 +88,4 @@ class Trouble:
         )
 
     def _write(self, line: str) -> None:
-        self._progress.tell([f"moldau: {line}"])
+        self._progress.report([f"moldau: {line}"])

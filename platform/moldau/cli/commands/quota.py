@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.numbers import exact
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
@@ -51,8 +51,7 @@ def _add_names(parser: ArgumentParser) -> None:
 def _list(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.quotas import QuotaAdmin
 
-    with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: QuotaAdmin(client).describe())
+    found = on_cluster(arguments, context, lambda client: QuotaAdmin(client).describe())
     if arguments.json:
         rows = [{**entity._asdict(), "quotas": quotas} for entity, quotas in found.items()]
         write_json(context.out, rows)
@@ -71,8 +70,7 @@ def _set(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.quotas import QuotaAdmin
 
     entity, values = _entity(arguments), dict(map(_value, arguments.values))
-    with opened_admin(arguments, context) as admin:
-        admin.run(lambda client: QuotaAdmin(client).alter(entity, values))
+    on_cluster(arguments, context, lambda client: QuotaAdmin(client).alter(entity, values))
     write_lines(context.out, [f"set {name}" for name in values])
     return Exit.DONE
 
@@ -81,8 +79,7 @@ def _remove(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.quotas import QuotaAdmin
 
     entity, names = _entity(arguments), list(dict.fromkeys(arguments.names))
-    with opened_admin(arguments, context) as admin:
-        admin.run(lambda client: QuotaAdmin(client).alter(entity, {}, unset=names))
+    on_cluster(arguments, context, lambda client: QuotaAdmin(client).alter(entity, {}, unset=names))
     write_lines(context.out, [f"removed {name}" for name in names])
     return Exit.DONE
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands import reassign_throttle
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.cluster_connection import Opened, on_cluster, opened_admin
 from moldau.cli.commands.current_view import await_current_view
 from moldau.cli.commands.reassign_plan import (
     Brokers,
@@ -19,14 +19,23 @@ from moldau.cli.commands.reassign_plan import (
     plan_text,
     spread,
 )
-from moldau.cli.commands.reassign_watch import wait_until_moved
 from moldau.cli.numbers import whole
-from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.output import write_facts, write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from moldau.client import Admin
     from moldau.client.admin.partitions import Reassignment
+
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADERS: Final = "leader.replication.throttled.replicas"
+FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+LOOK_SECONDS: Final = 0.5
+
+Show = "Callable[[int], None]"
 
 
 def _add_plan(parser: ArgumentParser) -> None:
@@ -182,16 +191,16 @@ def set_throttle(
     rate: int,
 ) -> None:
     """Limit these moves to `rate` bytes a second on each broker that takes part in them."""
-    topics = reassign_throttle.throttled_replicas(current, goal)
+    topics = throttled_replicas(current, goal)
     brokers = {each for place in goal for each in (*goal[place], *current[place])}
-    admin.run(lambda client: reassign_throttle.throttle(client, topics, brokers, rate))
+    admin.run(lambda client: throttle(client, topics, brokers, rate))
 
 
 def clear_throttle(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None:
     """Remove the throttles of the topics of `goal`, and of all brokers."""
     topics = {topic for topic, _ in goal}
     brokers = known_brokers(admin).racks
-    admin.run(lambda client: reassign_throttle.clear(client, topics, brokers))
+    admin.run(lambda client: clear(client, topics, brokers))
 
 
 def start_moves(
@@ -223,12 +232,8 @@ def _verify(arguments: Namespace, context: Context) -> int:
         states = {place: _state(place, goal[place], current, moving) for place in sorted(goal)}
         if not moving and not arguments.preserve_throttles:
             clear_throttle(admin, goal)
-    if arguments.json:
-        facts = [{"topic": at[0], "partition": at[1], "state": states[at]} for at in states]
-        write_json(context.out, facts)
-    else:
-        rows = [(topic, str(number), states[topic, number]) for topic, number in states]
-        write_table(context.out, ("TOPIC", "PARTITION", "STATE"), rows)
+    facts = [{"topic": at[0], "partition": at[1], "state": states[at]} for at in states]
+    write_facts(context.out, ("TOPIC", "PARTITION", "STATE"), facts, json=arguments.json)
     return Exit.DONE if set(states.values()) == {"done"} else Exit.FAILED
 
 
@@ -258,8 +263,7 @@ def _cancel(arguments: Namespace, context: Context) -> int:
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    with opened_admin(arguments, context) as admin:
-        moving = admin.run(lambda client: client.list_partition_reassignments())
+    moving = on_cluster(arguments, context, lambda client: client.list_partition_reassignments())
     if arguments.json:
         write_json(context.out, [_facts(at.topic, at.partition, moving[at]) for at in moving])
         return Exit.DONE
@@ -285,6 +289,86 @@ def _facts(topic: str, number: int, move: Reassignment) -> dict[str, object]:
         "adding": list(move.adding),
         "removing": list(move.removing),
     }
+
+
+def wait_until_moved(admin: Opened[Admin], context: Context, places: Collection[Place]) -> None:
+    """Wait until none of these partitions moves. Ctrl-C ends the wait, but not the moves."""
+    from moldau.cli.shell import pause
+
+    total = len(places)
+    with _shown(context, total) as show:
+        while True:
+            moving = admin.run(lambda client: client.list_partition_reassignments())
+            left = sum((each.topic, each.partition) in places for each in moving)
+            show(total - left)
+            if not left:
+                return
+            admin.run(lambda _: pause(LOOK_SECONDS))
+
+
+@contextmanager
+def _shown(context: Context, total: int) -> Iterator[Callable[[int], None]]:
+    if context.err.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress("partitions moved", *columns, console=Console(file=context.err)) as bar:
+            task = bar.add_task("", total=total)
+            yield lambda done: bar.update(task, completed=done)
+        return
+    told = -1
+
+    def report(done: int) -> None:
+        nonlocal told
+        if done != told:
+            told = done
+            write_lines(context.err, [f"{done} of {total} partitions have moved"])
+
+    yield report
+
+
+def throttled_replicas(
+    current: Mapping[Place, Sequence[int]], goal: Mapping[Place, Sequence[int]]
+) -> dict[str, dict[str, str]]:
+    """Return the two settings of each topic with moves that add replicas."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, number), replicas in sorted(goal.items()):
+        leaders, followers = found.setdefault(topic, ([], []))
+        before = current[topic, number]
+        added = [each for each in replicas if each not in before]
+        if added:
+            leaders += [f"{number}:{each}" for each in before]
+            followers += [f"{number}:{each}" for each in added]
+    return {
+        topic: {LEADERS: ",".join(leaders), FOLLOWERS: ",".join(followers)}
+        for topic, (leaders, followers) in found.items()
+        if followers
+    }
+
+
+async def throttle(
+    admin: Admin, topics: Mapping[str, Mapping[str, str]], brokers: Iterable[int], rate: int
+) -> None:
+    """Set the replicas of these topics, and a rate in bytes a second for each of these brokers."""
+    from moldau.client import Resource, ResourceType
+
+    for topic, values in topics.items():
+        await admin.alter_configs(Resource(ResourceType.TOPIC, topic), set_to=values)
+    for broker in sorted(brokers):
+        rates = dict.fromkeys(RATES, str(rate))
+        await admin.alter_configs(Resource(ResourceType.BROKER, str(broker)), set_to=rates)
+
+
+async def clear(admin: Admin, topics: Collection[str], brokers: Iterable[int]) -> None:
+    """Remove the throttles of these topics and brokers."""
+    from moldau.client import Resource, ResourceType
+
+    for broker in sorted(brokers):
+        await admin.alter_configs(Resource(ResourceType.BROKER, str(broker)), unset=RATES)
+    for topic in sorted(topics):
+        resource = Resource(ResourceType.TOPIC, topic)
+        await admin.alter_configs(resource, unset=(LEADERS, FOLLOWERS))
 
 
 command = ActionCommand(

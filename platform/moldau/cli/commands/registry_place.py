@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands.cluster_connection import ClientSettings, profile_beside
@@ -31,6 +31,15 @@ def add_schemas(parser: ArgumentParser) -> None:
         metavar="URL",
         help=f"the Schema Registry; else ${VARIABLE}, else the profile's, else {DEFAULT}",
     )
+
+
+def line_serde(schema: str | None) -> Any:
+    """Return the serde of lines of JSON for the schemas of a format, None for no schema."""
+    if schema is None:
+        return None
+    from moldau.client.serdes.resolve import TEXTS
+
+    return TEXTS[schema]
 
 
 class RegistryPlace(NamedTuple):

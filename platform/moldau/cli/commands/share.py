@@ -7,20 +7,43 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands import share_dlq, share_peek, share_reset
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.cluster_connection import Opened, on_cluster, opened_admin
+from moldau.cli.commands.group_offsets import (
+    add_execute,
+    add_places,
+    add_topics,
+    exit_code,
+    reset,
+    write_plan,
+)
+from moldau.cli.commands.share_records import DLQ, PEEK
 from moldau.cli.names import name_of, topic_name
-from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.output import write_facts, write_json, write_lines
 from moldau.cli.patterns import matches
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.codes import KafkaError
+from moldau.operations.offsets import follow, parse_scope
+from moldau.operations.share import ShareGroups, delete, kinds_of, plan_init
 
 if TYPE_CHECKING:
-    from moldau.client import Admin, GroupProgress, ListedGroup, ShareOffset, TopicPartition
-    from moldau.errors.codes import KafkaError
-
+    from moldau.client import Admin, GroupProgress, ShareOffset, TopicPartition
 _SHARE: Final = ("share",)
 _STATES: Final = ("Stable", "Empty", "Dead")
+_RESET_HELP = "let groups begin anew: earlier, later, at a time (dry run unless --execute)"
+_RESET_DESCRIPTION = """\
+Gives share groups another start offset in all partitions where they stand, or in those of the named
+topics. All that a group knows of the records behind the new start is forgotten: records in work and
+records that are done are delivered again. Without --execute nothing is changed: a table shows each
+start before and after. A group must have no members; one that does not exist yet may be given
+offsets with --topic."""
+_INIT_HELP = "let a group begin where a consumer group stands (dry run unless --execute)"
+_INIT_DESCRIPTION = """\
+Moves from a consumer group to a share group: GROUP begins where the other group has committed, in
+all topics that it has read or in the named ones. The offsets of the other group stay. A partition
+where it has committed nothing is left alone: there GROUP begins as share.auto.offset.reset says.
+Neither group may have members: while the old ones run, they move on, and what they do is delivered
+again to the new ones. GROUP needs another name than the consumer group."""
 
 
 def _add_list(parser: ArgumentParser) -> None:
@@ -29,17 +52,14 @@ def _add_list(parser: ArgumentParser) -> None:
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    async def ask(client: Admin) -> list[ListedGroup]:
-        return await client.list_groups(states=arguments.state, types=_SHARE)
-
-    with opened_admin(arguments, context) as admin:
-        found = admin.run(ask)
+    found = on_cluster(
+        arguments,
+        context,
+        lambda client: client.list_groups(states=arguments.state, types=_SHARE),
+    )
     chosen = [each for each in found if matches(each.group_id, arguments.groups)]
-    if arguments.json:
-        facts = [{"group": each.group_id, "state": each.state or None} for each in chosen]
-        write_json(context.out, facts)
-    else:
-        write_table(context.out, ("GROUP", "STATE"), [(e.group_id, e.state) for e in chosen])
+    facts = [{"group": each.group_id, "state": each.state or None} for each in chosen]
+    write_facts(context.out, ("GROUP", "STATE"), facts, json=arguments.json)
     return Exit.DONE
 
 
@@ -54,8 +74,7 @@ def _check_groups(arguments: Namespace) -> None:
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
-    from moldau.cli.commands.share_report import facts_of, write_report
-    from moldau.errors.codes import KafkaError
+    from moldau.cli.commands.group_report import facts_of_share, write_shares
 
     _check_groups(arguments)
     with opened_admin(arguments, context) as admin:
@@ -64,9 +83,9 @@ def _describe(arguments: Namespace, context: Context) -> int:
         errors = admin.naming_nearest(each for each in answers if isinstance(each, KafkaError))
     found = [each for each in answers if not isinstance(each, KafkaError)]
     if arguments.json:
-        write_json(context.out, [facts_of(each) for each in found])
+        write_json(context.out, [facts_of_share(each) for each in found])
     else:
-        write_report(context.out, found)
+        write_shares(context.out, found)
     write_lines(context.err, (f"moldau: {error}" for error in errors))
     return Exit.FAILED if errors else Exit.DONE
 
@@ -80,7 +99,7 @@ def _named(arguments: Namespace, admin: Opened[Admin]) -> list[str]:
 
 async def _progress(client: Admin, groups: Sequence[str]) -> list[GroupProgress | KafkaError]:
     """Return each group, or why it cannot be described: as for a group of another kind."""
-    kinds = await share_reset.kinds_of(client, groups)
+    kinds = await kinds_of(client, groups)
     found = await client.groups_progress(groups)
     return [kinds[group] or found[group] for group in groups]
 
@@ -89,11 +108,9 @@ def _offsets(arguments: Namespace, context: Context) -> int:
     async def ask(client: Admin, groups: Sequence[str]) -> dict[str, Any]:
         from moldau.client import ShareGroupAdmin
 
-        kinds = await share_reset.kinds_of(client, groups)
+        kinds = await kinds_of(client, groups)
         shares = ShareGroupAdmin(client)
         return {each: kinds[each] or await shares.offsets(each) for each in groups}
-
-    from moldau.errors.codes import KafkaError
 
     _check_groups(arguments)
     with opened_admin(arguments, context) as admin:
@@ -122,11 +139,49 @@ def _write_offsets(
         for group, offsets in found.items()
         for where, each in offsets.items()
     ]
-    if arguments.json:
-        write_json(context.out, facts)
-        return
-    rows = [["-" if value is None else str(value) for value in each.values()] for each in facts]
-    write_table(context.out, ("GROUP", "TOPIC", "PARTITION", "START", "LAG"), rows)
+    header = ("GROUP", "TOPIC", "PARTITION", "START", "LAG")
+    write_facts(context.out, header, facts, json=arguments.json)
+
+
+def _add_reset(parser: ArgumentParser) -> None:
+    parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("share group"))
+    parser.set_defaults(all=False, has_all=False)
+    add_topics(parser, "only of this one, else all where it stands")
+    add_places(parser)
+
+
+def _reset(arguments: Namespace, context: Context) -> int:
+    return reset(arguments, context, ShareGroups())
+
+
+def _add_init(parser: ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP", type=name_of("share group"))
+    parser.add_argument(
+        "--from-group",
+        required=True,
+        metavar="GROUP",
+        type=name_of("group"),
+        help="the consumer group that has read until now",
+    )
+    add_topics(parser, "only of this one, else all that it has committed")
+    add_execute(parser)
+
+
+def _init(arguments: Namespace, context: Context) -> int:
+    group, source = arguments.group, arguments.from_group
+    if group == source:
+        raise UsageError("a share group needs another name than the consumer group")
+    scope = parse_scope(arguments.topic)
+    kind = ShareGroups()
+    with opened_admin(arguments, context) as admin:
+        steps = admin.run(lambda client: plan_init(client, group, source, scope))
+        outcome = admin.run(
+            lambda client: follow(
+                client, kind, steps, {}, execute=arguments.execute, also_idle=[source]
+            )
+        )
+    write_plan(arguments, context, steps, outcome)
+    return exit_code(arguments, outcome.problems)
 
 
 def _add_delete(parser: ArgumentParser) -> None:
@@ -147,7 +202,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
     deleted: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
     with opened_admin(arguments, context) as admin:
-        results = admin.run(lambda client: _deleted(client, groups, topics))
+        results = admin.run(lambda client: delete(client, groups, topics))
         errors = admin.failures(results)
     for group, topic in results:
         facts = {"group": group} if topic is None else {"group": group, "topic": topic}
@@ -169,41 +224,16 @@ def _deletion(facts: dict[str, Any]) -> str:
     return f"deleted {facts['group']}"
 
 
-Results = dict[tuple[str, "str | None"], "KafkaError | None"]
-
-
-async def _deleted(client: Admin, groups: Sequence[str], topics: Sequence[str]) -> Results:
-    """Delete the groups, or what they know of the topics. The request that deletes a group deletes
-    one of any kind, so the kind is checked before."""
-    kinds = await share_reset.kinds_of(client, groups)
-    chosen = [group for group in groups if kinds[group] is None]
-    results: Results = {(group, None): kinds[group] for group in groups if kinds[group]}
-    if not topics:
-        done = await client.delete_groups(chosen) if chosen else {}
-        return {**results, **{(group, None): error for group, error in done.items()}}
-    from moldau.client import ShareGroupAdmin
-    from moldau.errors.codes import KafkaError
-
-    shares = ShareGroupAdmin(client)
-    for group in chosen:
-        try:
-            of_topics = await shares.delete_offsets(group, topics)
-        except KafkaError as error:
-            of_topics = dict.fromkeys(topics, error)
-        results |= {(group, topic): error for topic, error in of_topics.items()}
-    return results
-
-
 command = ActionCommand(
     SUMMARIES["share"],
     (
         Action("list", "the share groups there are", _add_list, _list),
         Action("describe", "state, members, start offsets and lag", _add_groups, _describe),
         Action("offsets", "only start offsets and lag", _add_groups, _offsets),
-        share_reset.RESET,
-        share_reset.INIT,
-        share_peek.PEEK,
-        share_dlq.DLQ,
+        Action("reset", _RESET_HELP, _add_reset, _reset, _RESET_DESCRIPTION),
+        Action("init", _INIT_HELP, _add_init, _init, _INIT_DESCRIPTION),
+        PEEK,
+        DLQ,
         Action("delete", "forget groups, or topics that they have read", _add_delete, _delete),
     ),
 )

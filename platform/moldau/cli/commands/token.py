@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
@@ -92,19 +92,20 @@ def _add_end(parser: ArgumentParser) -> None:
 
 def _create(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.delegation_tokens import TokenAdmin
+    from moldau.operations.acls import principal_of
 
-    owner = None if arguments.owner is None else _principal(arguments.owner)
-    renewers = [_principal(each) for each in arguments.renewer]
+    owner = None if arguments.owner is None else principal_of(arguments.owner)
+    renewers = [principal_of(each) for each in arguments.renewer]
     path = arguments.out
     shared = {} if path is None else shared_settings(arguments, context)
 
-    async def create(client: Admin) -> DelegationToken:
-        return await TokenAdmin(client).create(
+    token = on_cluster(
+        arguments,
+        context,
+        lambda client: TokenAdmin(client).create(
             owner=owner, renewers=renewers, max_lifetime_ms=arguments.lifetime
-        )
-
-    with opened_admin(arguments, context) as admin:
-        token = admin.run(create)
+        ),
+    )
     if path is not None:
         settings = {
             **shared,
@@ -127,10 +128,10 @@ def _create(arguments: Namespace, context: Context) -> int:
 
 def _list(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.delegation_tokens import TokenAdmin
+    from moldau.operations.acls import principal_of
 
-    owners = None if arguments.owner is None else [_principal(each) for each in arguments.owner]
-    with opened_admin(arguments, context) as admin:
-        tokens = admin.run(lambda client: TokenAdmin(client).describe(owners))
+    owners = None if arguments.owner is None else [principal_of(each) for each in arguments.owner]
+    tokens = on_cluster(arguments, context, lambda client: TokenAdmin(client).describe(owners))
     if arguments.json:
         write_json(context.out, [_row(each) for each in tokens])
         return Exit.DONE
@@ -152,9 +153,8 @@ def _renew(arguments: Namespace, context: Context) -> int:
         token = await _found(client, arguments.token)
         return await TokenAdmin(client).renew(token.hmac, arguments.period)
 
-    with opened_admin(arguments, context) as admin:
-        expires_ms = admin.run(renew)
-    return _told(arguments, context, "renewed", expires_ms)
+    expires_ms = on_cluster(arguments, context, renew)
+    return _done(arguments, context, "renewed", expires_ms)
 
 
 def _expire(arguments: Namespace, context: Context) -> int:
@@ -164,9 +164,8 @@ def _expire(arguments: Namespace, context: Context) -> int:
         token = await _found(client, arguments.token)
         return await TokenAdmin(client).expire(token.hmac, arguments.after)
 
-    with opened_admin(arguments, context) as admin:
-        expires_ms = admin.run(expire)
-    return _told(arguments, context, "ended", expires_ms)
+    expires_ms = on_cluster(arguments, context, expire)
+    return _done(arguments, context, "ended", expires_ms)
 
 
 async def _found(client: Admin, token_id: str) -> DelegationToken:
@@ -180,19 +179,12 @@ async def _found(client: Admin, token_id: str) -> DelegationToken:
     )
 
 
-def _told(arguments: Namespace, context: Context, done: str, expires_ms: int) -> int:
+def _done(arguments: Namespace, context: Context, done: str, expires_ms: int) -> int:
     if arguments.json:
         write_json(context.out, {"token": arguments.token, "expires_ms": expires_ms})
     else:
         write_lines(context.out, [f"{done} {arguments.token}, until {_time(expires_ms)}"])
     return Exit.DONE
-
-
-def _principal(user: str) -> str:
-    kind, colon, name = user.partition(":")
-    if colon and not (kind and name):
-        raise UsageError(f"{user!r}: a principal is written as User:NAME")
-    return user if colon else f"User:{user}"
 
 
 def _time(at_ms: int) -> str:

@@ -18,15 +18,29 @@ _LARGE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class BrokerLook:
-    """A broker. `size_bytes` is None if it did not answer."""
+    """A broker. `size_bytes` is None if it did not answer; `behind` counts replicas that are not in
+    sync."""
 
     broker: int
     address: str
+    rack: str | None
     is_up: bool
     is_controller: bool
     leads: int
     replicas: int
+    behind: int
     size_bytes: int | None
+    bytes_per_second: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The id, with a mark at that of the controller."""
+        return f"{self.broker}{'*' if self.is_controller else ''}"
+
+    @property
+    def state(self) -> str:
+        """Whether it is up, as text."""
+        return "up" if self.is_up else "down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +167,9 @@ def tables(now: Look, before: Look | None, count: int) -> Iterator[tuple[Cells, 
         ("BROKER", "ADDRESS", "STATE", "LEADS", "REPLICAS", "SIZE"),
         [
             (
-                f"{each.broker}{'*' if each.is_controller else ''}",
+                each.name,
                 each.address,
-                "up" if each.is_up else "down",
+                each.state,
                 str(each.leads),
                 str(each.replicas),
                 size(each.size_bytes),

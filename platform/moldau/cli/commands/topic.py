@@ -1,27 +1,34 @@
-"""`moldau topic`: list, describe, create, delete, alter and trim topics."""
+"""`moldau topic`: list, describe, create, delete, alter and trim topics.
+
+Invariants: a topic that no word names in full is deleted only after the user has seen its name and
+agreed, or has given `--yes`. The result of every trimmed partition is reported, because a deletion
+cannot be undone.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import assignments, named_values, opened_admin
-from moldau.cli.commands.topic_alter import add_alter, alter
-from moldau.cli.commands.topic_delete import add_delete, delete
-from moldau.cli.commands.topic_patterns import NAME_OR_PATTERN, named_topics
-from moldau.cli.commands.topic_trim import add_trim, trim
-from moldau.cli.names import topic_name
-from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
+from moldau.cli.commands.cluster_connection import (
+    assignments,
+    named_values,
+    on_cluster,
+    opened_admin,
+)
+from moldau.cli.names import name_of, topic_name
+from moldau.cli.numbers import INT16_MAX, INT32_MAX, is_int64, whole
 from moldau.cli.output import write_json, write_lines, write_table
-from moldau.cli.patterns import matches
+from moldau.cli.patterns import NAME_OR_PATTERN, is_pattern, is_reserved, matches, named_topics
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.client import Admin, CreatedTopic, Partition, Topic
+    from moldau.client import Admin, CreatedTopic, Partition, Topic, TopicPartition
+    from moldau.errors.codes import KafkaError
 
 
 def _add_list(parser: ArgumentParser) -> None:
@@ -30,8 +37,7 @@ def _add_list(parser: ArgumentParser) -> None:
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: client.list_topics(internal=True))
+    found = on_cluster(arguments, context, lambda client: client.list_topics(internal=True))
     topics = [each for each in found if _is_listed(arguments, each)]
     if arguments.json:
         write_json(context.out, [_summary(topic) for topic in topics])
@@ -80,13 +86,17 @@ def _add_describe(parser: ArgumentParser) -> None:
 
 def _describe(arguments: Namespace, context: Context) -> int:
     from moldau.errors.codes import KafkaError
+    from moldau.operations.topics import own_settings
+
+    async def settings(client: Admin) -> dict[str, dict[str, str | None]]:
+        return {each.name: await own_settings(client, each.name) for each in topics}
 
     with opened_admin(arguments, context) as admin:
         names = admin.run(lambda client: named_topics(client, arguments.names))
         found = admin.run(lambda client: client.describe_topics(names)).values()
         topics = [each for each in found if not isinstance(each, KafkaError)]
         errors = admin.naming_nearest(each for each in found if isinstance(each, KafkaError))
-        configs = admin.run(lambda client: _own_configs(client, topics))
+        configs = admin.run(settings)
     if arguments.json:
         described = [
             {
@@ -102,18 +112,6 @@ def _describe(arguments: Namespace, context: Context) -> int:
             _write_topic(context, topic, configs[topic.name])
     write_lines(context.err, (f"moldau: {error}" for error in errors))
     return Exit.FAILED if errors else Exit.DONE
-
-
-async def _own_configs(client: Admin, topics: list[Topic]) -> dict[str, dict[str, str | None]]:
-    """Return the settings that are set on each topic itself."""
-    from moldau.client import ConfigSource, Resource, ResourceType
-
-    found = {}
-    for topic in topics:
-        entries = await client.describe_configs(Resource(ResourceType.TOPIC, topic.name))
-        own = (each for each in entries if each.source is ConfigSource.TOPIC)
-        found[topic.name] = {each.name: each.value for each in own}
-    return found
 
 
 def _partition(partition: Partition) -> dict[str, Any]:
@@ -152,13 +150,9 @@ def _brokers(ids: tuple[int, ...]) -> str:
 
 def _add_create(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name)
-    count, replicas, default = (
-        whole(1, INT32_MAX),
-        whole(1, INT16_MAX),
-        "else the cluster's default",
-    )
-    parser.add_argument("-p", "--partitions", type=count, default=-1, help=default)
-    parser.add_argument("-r", "--replicas", type=replicas, default=-1, help=default)
+    for short, name, most in ("-p", "--partitions", INT32_MAX), ("-r", "--replicas", INT16_MAX):
+        default = "else the cluster's default"
+        parser.add_argument(short, name, type=whole(1, most), default=-1, help=default)
     parser.add_argument(
         "-c",
         "--config",
@@ -179,20 +173,25 @@ def _create(arguments: Namespace, context: Context) -> int:
         NewTopic(name, arguments.partitions, arguments.replicas, configs)
         for name in dict.fromkeys(arguments.names)
     ]
-    with _telling_whose_settings(arguments), opened_admin(arguments, context) as admin:
+    with _explaining_unknown_settings(arguments), opened_admin(arguments, context) as admin:
         results = admin.run(lambda client: client.create_topics(wanted))
-    documents, errors = [], []
+        failed = admin.failures(
+            {name: each if isinstance(each, KafkaError) else None for name, each in results.items()}
+        )
+    documents, lines, errors = [], [], []
     for name, made in results.items():
         if not isinstance(made, KafkaError):
             documents.append(_created(made))
             text = f"partitions {made.partitions}, replicas {made.replication_factor}"
-            _tell(context, arguments, f"created {name}: {text}")
+            lines.append(f"created {name}: {text}")
         elif arguments.if_not_exists and made.code is ErrorCode.TOPIC_ALREADY_EXISTS:
             documents.append({"created": False, "name": name})
-            _tell(context, arguments, f"{name} exists already")
+            lines.append(f"{name} exists already")
         else:
-            errors.append(made)
-    if arguments.json and documents:
+            errors.append(failed[name])
+    if not arguments.json:
+        write_lines(context.out, lines)
+    elif documents:
         write_json(context.out, documents if len(wanted) > 1 else documents[0])
     write_lines(context.err, (f"moldau: {error}" for error in errors))
     return Exit.FAILED if errors else Exit.DONE
@@ -211,7 +210,7 @@ def _created(made: CreatedTopic) -> dict[str, Any]:
 
 
 @contextmanager
-def _telling_whose_settings(arguments: Namespace) -> Iterator[None]:
+def _explaining_unknown_settings(arguments: Namespace) -> Iterator[None]:
     """Add a hint to an error about `--set` that `--config` is for settings of the topic."""
     from moldau.config import BadSettings
 
@@ -224,9 +223,146 @@ def _telling_whose_settings(arguments: Namespace) -> Iterator[None]:
         raise UsageError(f"{error}\n--set is for the client; --config is for the topic") from error
 
 
-def _tell(context: Context, arguments: Namespace, text: str) -> None:
-    if not arguments.json:
-        context.out.write(f"{text}\n")
+def _add_delete(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name, help=NAME_OR_PATTERN)
+    parser.add_argument(
+        "--yes", action="store_true", help="with a pattern: do it without a question"
+    )
+
+
+def _delete(arguments: Namespace, context: Context) -> int:
+    """Delete the topics. Return FAILED if one of them was not deleted."""
+    with opened_admin(arguments, context) as admin:
+        names = admin.run(
+            lambda client: named_topics(client, arguments.names, is_left_out=is_reserved)
+        )
+        if any(map(is_pattern, arguments.names)) and not arguments.yes:
+            # With --json the output is one document, so the names go beside the question.
+            out = context.err if arguments.json else context.out
+            write_lines(out, (f"would delete {name}" for name in names))
+            out.flush()
+            if not context.asks_to_agree():
+                return _give_up(arguments, context, names)
+        results = admin.run(lambda client: client.delete_topics(names))
+        failed = admin.failures(results)
+    deleted = [name for name in results if name not in failed]
+    if arguments.json:
+        reasons = {name: str(error) for name, error in failed.items()}
+        write_json(context.out, {"deleted": deleted, "failed": reasons})
+    else:
+        context.out.writelines(f"deleted {name}\n" for name in deleted)
+    for error in failed.values():
+        context.err.write(f"moldau: {error}\n")
+    return Exit.FAILED if failed else Exit.DONE
+
+
+def _give_up(arguments: Namespace, context: Context, names: Sequence[str]) -> int:
+    if arguments.json:
+        write_json(context.out, {"deleted": [], "failed": {}, "would_delete": list(names)})
+    context.err.write("moldau: nothing was deleted: type yes, or give --yes\n")
+    return Exit.FAILED
+
+
+def _add_alter(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="TOPIC", type=topic_name)
+    parser.add_argument(
+        "-p", "--partitions", type=whole(1, INT32_MAX), help="how many it shall have in all"
+    )
+    parser.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument(
+        "--unset", action="append", default=[], metavar="NAME", type=name_of("setting")
+    )
+
+
+def _alter(arguments: Namespace, context: Context) -> int:
+    from moldau.client import Resource, ResourceType
+    from moldau.operations.settings import check_known
+    from moldau.operations.topics import alter
+
+    if arguments.partitions is None and not arguments.config and not arguments.unset:
+        raise UsageError("nothing to alter: give --partitions, --config or --unset")
+    set_to = assignments(arguments.config)
+    both = sorted(set_to.keys() & set(arguments.unset))
+    if both:
+        raise UsageError(f"{both[0]} is both set and unset")
+    unset = list(dict.fromkeys(arguments.unset))
+
+    async def change(client: Admin) -> None:
+        await check_known(client, Resource(ResourceType.TOPIC, arguments.name), unset)
+        await alter(client, arguments.name, set_to, unset, arguments.partitions)
+
+    on_cluster(arguments, context, change)
+    if arguments.json:
+        write_json(context.out, {"altered": arguments.name})
+    else:
+        context.out.write(f"altered {arguments.name}\n")
+    return Exit.DONE
+
+
+def _add_trim(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="TOPIC", type=topic_name)
+    parser.add_argument("--partition", type=int, help="only this one")
+    parser.add_argument(
+        "--before", required=True, metavar="OFFSET", help="the first offset to keep, or: end"
+    )
+
+
+def _trim(arguments: Namespace, context: Context) -> int:
+    """Trim the partitions. Return FAILED if any of them was not trimmed."""
+    before = _before(arguments.before)
+    with opened_admin(arguments, context) as admin:
+        chosen = admin.run(lambda client: client.partitions(arguments.name))
+        if arguments.partition is not None:
+            chosen = [each for each in chosen if each.partition == arguments.partition]
+            if not chosen:
+                raise UsageError(f"{arguments.name} has no partition {arguments.partition}")
+        wanted = dict.fromkeys(chosen, before)
+        results = admin.run(lambda client: client.delete_records(wanted))
+    _write_starts(arguments, context, results)
+    failed = sum(not isinstance(each, int) for each in results.values())
+    if not failed:
+        return Exit.DONE
+    context.err.write(f"moldau: {failed} of {len(results)} partitions were not trimmed\n")
+    return Exit.FAILED
+
+
+def _before(text: str) -> int:
+    from moldau.client.admin.topics import TO_THE_END
+
+    if text == "end":
+        return TO_THE_END
+    if not is_int64(text):
+        raise UsageError("--before takes an offset, or the word end")
+    return int(text)
+
+
+def _write_starts(
+    arguments: Namespace, context: Context, results: dict[TopicPartition, int | KafkaError]
+) -> None:
+    starts = {where: each if isinstance(each, int) else None for where, each in results.items()}
+    errors = {where: each for where, each in results.items() if not isinstance(each, int)}
+    if arguments.json:
+        facts = [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "log_start_offset": start,
+                "error": str(errors[where]) if where in errors else None,
+            }
+            for where, start in starts.items()
+        ]
+        write_json(context.out, facts)
+        return
+    header = ["TOPIC", "PARTITION", "BEGINS AT"] + (["NOT TRIMMED"] if errors else [])
+    rows = []
+    for where, start in starts.items():
+        row = [where.topic, str(where.partition), "-" if start is None else str(start)]
+        rows.append(row + ([_why(errors[where]) if where in errors else ""] if errors else []))
+    write_table(context.out, header, rows)
+
+
+def _why(error: KafkaError) -> str:
+    return f"{error.code.name}: {error.reason}" if error.reason else error.code.name
 
 
 command = ActionCommand(
@@ -235,8 +371,8 @@ command = ActionCommand(
         Action("list", "the topics there are", _add_list, _list),
         Action("describe", "partitions, leaders, replicas and settings", _add_describe, _describe),
         Action("create", "make a topic", _add_create, _create),
-        Action("delete", "delete topics and all their records", add_delete, delete),
-        Action("alter", "more partitions, other settings", add_alter, alter),
-        Action("trim", "delete records from the front", add_trim, trim),
+        Action("delete", "delete topics and all their records", _add_delete, _delete),
+        Action("alter", "more partitions, other settings", _add_alter, _alter),
+        Action("trim", "delete records from the front", _add_trim, _trim),
     ),
 )

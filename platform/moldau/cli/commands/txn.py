@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.txn_open import (
+from moldau.cli.commands.cluster_connection import on_cluster
+from moldau.cli.names import name_of, topic_name
+from moldau.cli.numbers import INT32_MAX, INT64_MAX, whole
+from moldau.cli.output import write_facts, write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
+from moldau.operations.transactions import (
+    LONGEST_S,
     STATE_TOPIC,
     OpenTransaction,
     Survey,
+    abort,
+    end,
     open_transactions,
 )
-from moldau.cli.names import name_of, topic_name
-from moldau.cli.numbers import INT32_MAX, INT64_MAX, whole
-from moldau.cli.output import write_json, write_lines, write_table
-from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.client import Admin, ListedTransaction, TransactionDescription
+    from moldau.client import Admin, TransactionDescription
     from moldau.errors.codes import KafkaError
 
-_LONGEST_S: Final = 900
-"""Kafka's default of transaction.max.timeout.ms."""
 AWAY: Final = (
     f"its coordinator may yet end it: a partition of {STATE_TOPIC} has no leader. Start the "
     f"brokers that have it: `moldau topic describe {STATE_TOPIC}`"
@@ -73,41 +74,38 @@ def _list(arguments: Namespace, context: Context) -> int:
         raise UsageError("topics are looked at with --blocking")
     age_ms = None if arguments.longer_than is None else arguments.longer_than * 1000
 
-    async def ask(admin: Admin) -> list[ListedTransaction]:
-        from moldau.client import TransactionAdmin
+    from moldau.client import TransactionAdmin
 
-        return await TransactionAdmin(admin).list_all(states=arguments.state, longer_than_ms=age_ms)
-
-    with opened_admin(arguments, context) as admin:
-        try:
-            found = admin.run(ask)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-    if arguments.json:
-        facts = [
-            {
-                "transactional_id": each.transactional_id,
-                "state": each.state,
-                "producer_id": each.producer_id,
-                "coordinator": each.coordinator,
-            }
-            for each in found
-        ]
-        write_json(context.out, facts)
-        return Exit.DONE
-    rows = [
-        (each.transactional_id, each.state, str(each.producer_id), str(each.coordinator))
+    try:
+        found = on_cluster(
+            arguments,
+            context,
+            lambda client: TransactionAdmin(client).list_all(
+                states=arguments.state, longer_than_ms=age_ms
+            ),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    facts = [
+        {
+            "transactional_id": each.transactional_id,
+            "state": each.state,
+            "producer_id": each.producer_id,
+            "coordinator": each.coordinator,
+        }
         for each in found
     ]
-    write_table(context.out, ("TRANSACTIONAL ID", "STATE", "PRODUCER", "COORDINATOR"), rows)
+    header = ("TRANSACTIONAL ID", "STATE", "PRODUCER", "COORDINATOR")
+    write_facts(context.out, header, facts, json=arguments.json)
     return Exit.DONE
 
 
 def _list_blocking(arguments: Namespace, context: Context) -> int:
     now_ms = _now_ms()
     longer_ms = (arguments.longer_than or 0) * 1000
-    with opened_admin(arguments, context) as admin:
-        survey = admin.run(lambda client: open_transactions(client, arguments.topics))
+    survey = on_cluster(
+        arguments, context, lambda client: open_transactions(client, arguments.topics)
+    )
     found = [each for each in survey.found if each.age_ms(now_ms) >= longer_ms]
     return _write_open(arguments, context, survey, found, now_ms)
 
@@ -117,13 +115,11 @@ def _add_describe(parser: ArgumentParser) -> None:
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
-    async def ask(admin: Admin) -> dict[str, TransactionDescription | KafkaError]:
-        from moldau.client import TransactionAdmin
+    from moldau.client import TransactionAdmin
 
-        return await TransactionAdmin(admin).describe(arguments.ids)
-
-    with opened_admin(arguments, context) as admin:
-        described = admin.run(ask)
+    described = on_cluster(
+        arguments, context, lambda client: TransactionAdmin(client).describe(arguments.ids)
+    )
     facts = [_facts(name, each) for name, each in described.items()]
     if arguments.json:
         write_json(context.out, facts)
@@ -172,16 +168,17 @@ def _add_hanging(parser: ArgumentParser) -> None:
         "--older-than",
         metavar="SECONDS",
         type=whole(0, INT32_MAX),
-        default=_LONGEST_S,
+        default=LONGEST_S,
         help="what was written since may still get its end; default: "
-        f"{_LONGEST_S}, as transaction.max.timeout.ms",
+        f"{LONGEST_S}, as transaction.max.timeout.ms",
     )
 
 
 def _hanging(arguments: Namespace, context: Context) -> int:
     now_ms = _now_ms()
-    with opened_admin(arguments, context) as admin:
-        survey = admin.run(lambda client: open_transactions(client, arguments.topics))
+    survey = on_cluster(
+        arguments, context, lambda client: open_transactions(client, arguments.topics)
+    )
     longest_ms = arguments.older_than * 1000
     found = [each for each in survey.found if each.hangs(now_ms, longest_ms)]
     code = _write_open(arguments, context, survey, found, now_ms)
@@ -289,67 +286,46 @@ def _abort(arguments: Namespace, context: Context) -> int:
     if any(each is None for each in place):
         raise UsageError("give an ID, or all of --topic, --partition and --start-offset")
 
-    async def end(admin: Admin) -> None:
-        from moldau.client import TransactionAdmin
-
+    async def end_chosen(admin: Admin) -> None:
         survey = await open_transactions(admin, [arguments.topic])
         for error in survey.failed.values():
             raise error
-        chosen = _chosen(survey, arguments)
-        # -1 was written by no coordinator; any epoch from 0 on is accepted.
-        epoch = max(chosen.producer.coordinator_epoch, 0)
-        producer = chosen.producer
-        await TransactionAdmin(admin).abort(
-            chosen.where, producer.producer_id, producer.epoch, epoch
-        )
+        await end(admin, _chosen(survey, arguments))
 
-    with opened_admin(arguments, context) as admin:
-        admin.run(end)
+    on_cluster(arguments, context, end_chosen)
     what = f"{arguments.topic}:{arguments.partition} from offset {arguments.start_offset}"
-    return _told(arguments, context, {"aborted": what}, f"aborted the transaction in {what}")
+    return _done(arguments, context, {"aborted": what}, f"aborted the transaction in {what}")
 
 
 def _chosen(survey: Survey, arguments: Namespace) -> OpenTransaction:
     """Return the transaction that the arguments name. Refuse one that its coordinator will end:
     a marker of another hand would tear it."""
     place = f"{arguments.topic}:{arguments.partition}"
-    for each in survey.found:
-        is_there = each.where.partition == arguments.partition
-        if is_there and each.producer.transaction_start_offset == arguments.start_offset:
-            if not each.is_judged and not arguments.force:
-                raise UsageError(f"{place}: {AWAY}; or give --force")
-            if each.is_known and not arguments.force:
-                assert each.holder is not None
-                name = each.holder.transactional_id
-                raise UsageError(
-                    f"the transaction is known to its coordinator, and open in other partitions "
-                    f"perhaps: end all of it by `moldau txn abort {name}`, or give --force"
-                )
-            return each
-    raise UsageError(
-        f"no transaction is open in {place} from offset {arguments.start_offset}; "
-        "`moldau txn list --blocking` shows those that are"
-    )
+    found = survey.at(arguments.partition, arguments.start_offset)
+    if found is None:
+        raise UsageError(
+            f"no transaction is open in {place} from offset {arguments.start_offset}; "
+            "`moldau txn list --blocking` shows those that are"
+        )
+    if not found.is_judged and not arguments.force:
+        raise UsageError(f"{place}: {AWAY}; or give --force")
+    if found.is_known and not arguments.force:
+        assert found.holder is not None
+        name = found.holder.transactional_id
+        raise UsageError(
+            f"the transaction is known to its coordinator, and open in other partitions perhaps: "
+            f"end all of it by `moldau txn abort {name}`, or give --force"
+        )
+    return found
 
 
 def _fence(arguments: Namespace, context: Context) -> int:
-    async def fence(admin: Admin) -> None:
-        from moldau.client import TransactionAdmin
-        from moldau.errors.codes import KafkaError
-
-        transactions = TransactionAdmin(admin)
-        known = (await transactions.describe([arguments.id]))[arguments.id]
-        if isinstance(known, KafkaError):
-            raise known  # or the request would make a new id of that name
-        await transactions.fence(arguments.id)
-
-    with opened_admin(arguments, context) as admin:
-        admin.run(fence)
+    on_cluster(arguments, context, lambda client: abort(client, arguments.id))
     text = f"{arguments.id} has no open transaction now, and its producer is fenced"
-    return _told(arguments, context, {"fenced": arguments.id}, text)
+    return _done(arguments, context, {"fenced": arguments.id}, text)
 
 
-def _told(arguments: Namespace, context: Context, facts: dict[str, str], line: str) -> int:
+def _done(arguments: Namespace, context: Context, facts: dict[str, str], line: str) -> int:
     if arguments.json:
         write_json(context.out, facts)
     else:

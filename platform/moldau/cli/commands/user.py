@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.cluster_connection import on_cluster, opened_admin
 from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_lines, write_table
@@ -58,8 +58,7 @@ def _add_new(parser: ArgumentParser) -> None:
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    with opened_admin(arguments, context) as admin:
-        users = admin.run(_users)
+    users = on_cluster(arguments, context, _users)
     if arguments.json:
         rows = [
             {
@@ -93,7 +92,7 @@ def _change(arguments: Namespace, context: Context) -> int:
 
 
 def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
-    from moldau.client.admin.security import SecurityAdmin, in_turn
+    from moldau.operations.users import set_password
 
     user = arguments.user
     path = arguments.out if is_new else None
@@ -107,16 +106,11 @@ def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
         password = _password(context, user) if base is None else _random_password()
         if path is not None and base is not None:
             _write_settings(path, base, arguments, password)
-
-        async def change(client: Admin) -> None:
-            security, count = SecurityAdmin(client), arguments.iterations
-            await in_turn(
-                user,
-                _wanted(arguments),
-                lambda one: security.set_password(user, password, mechanism=one, iterations=count),
+        admin.run(
+            lambda client: set_password(
+                client, user, password, _wanted(arguments), arguments.iterations
             )
-
-        admin.run(change)
+        )
     where = "" if path is None else f"; the client's settings are in {path}"
     write_lines(context.out, [f"{'added' if is_new else 'set the password of'} {user}{where}"])
     return Exit.DONE
@@ -129,8 +123,7 @@ def _remove(arguments: Namespace, context: Context) -> int:
         for each in _wanted(arguments) if arguments.mechanism else (None,):
             await SecurityAdmin(client).delete_user(arguments.user, mechanism=each)
 
-    with opened_admin(arguments, context) as admin:
-        admin.run(remove)
+    on_cluster(arguments, context, remove)
     write_lines(context.out, [f"removed {arguments.user}"])
     return Exit.DONE
 
@@ -144,7 +137,7 @@ def _random_password() -> str:
 
 
 def _write_settings(path: str, base: dict[str, str], arguments: Namespace, password: str) -> None:
-    from moldau.link.jaas import LoginModule, write_jaas
+    from moldau.link.login.jaas import LoginModule, write_jaas
 
     login = LoginModule("SCRAM", {"username": arguments.user, "password": password})
     settings = {

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.errors.codes import ErrorCode, raise_for
 from moldau.link.cluster import CONTROLLER
-from moldau.link.jaas import LoginModule, write_jaas
+from moldau.link.login.jaas import LoginModule, write_jaas
 from moldau.protocol.messages import create_delegation_token as creating
 from moldau.protocol.messages import describe_delegation_token as describing
 from moldau.protocol.messages import expire_delegation_token as expiring

@@ -28,7 +28,7 @@ from moldau.client.group.descriptions import (
 )
 from moldau.client.group.member import NOBODY
 from moldau.client.group.offset_requests import MANY_GROUPS, NEWEST_WITH_NAMES
-from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
+from moldau.client.group.protocols import GROUP_STATES, GROUP_TYPES
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.arguments import text_of
 from moldau.link.metadata import TopicPartition, by_topic

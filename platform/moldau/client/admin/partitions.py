@@ -9,6 +9,7 @@ from typing import Final
 from moldau.client.admin.requests import Requests, at_once, error_of
 from moldau.client.base import arguments
 from moldau.client.base.arguments import ByPartition, PartitionGiven
+from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import TopicPartition, by_topic
@@ -155,7 +156,7 @@ class Partitions:
         answers = await at_once(by_broker, ask)
         failures = [each for each in answers.values() if isinstance(each, KafkaError)]
         if failures and len(failures) == len(by_broker):
-            raise failures[0]
+            raise without_frames(failures[0])
         return {
             (where, broker): answer if isinstance(answer, KafkaError) else answer[where]
             for broker, answer in answers.items()

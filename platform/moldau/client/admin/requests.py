@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start
 from moldau.client.base.unknown_topic import maybe_final
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.link.settings import default_api_timeout_ms, request_timeout_ms
@@ -117,7 +118,7 @@ async def at_once(items: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[
         try:
             return await ask(item)
         except KafkaError as error:
-            return error
+            return without_frames(error)
 
     chosen = list(dict.fromkeys(items))
     return dict(zip(chosen, await asyncio.gather(*map(one, chosen)), strict=True))

@@ -18,9 +18,9 @@ from moldau.client.base import arguments
 from moldau.client.base.arguments import ByPartition, PartitionGiven
 from moldau.client.base.offsets import Found, list_offsets
 from moldau.client.base.unknown_topic import final
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors import without_frames
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
-from moldau.link.backoff import may_work_later
 from moldau.link.cluster import CONTROLLER
 from moldau.link.metadata import Metadata, Topic, TopicPartition, by_topic
 from moldau.protocol.declare import Request
@@ -294,7 +294,7 @@ class Topics:
             try:
                 leader = await self._requests.cluster.leader(where)
             except KafkaError as error:
-                deletion.results[where] = error
+                deletion.results[where] = without_frames(error)
             else:
                 by_leader.setdefault(leader, {})[where] = deletion.before[where]
 
@@ -322,7 +322,7 @@ class Topics:
         try:
             answer = await self._requests.ask_once(request, trimming.DeleteRecordsResponse, leader)
         except KafkaError as error:
-            return dict.fromkeys(before, error)
+            return dict.fromkeys(before, without_frames(error))
         results: dict[TopicPartition, int | KafkaError] = {}
         for topic in answer.topics:
             for each in topic.partitions:

@@ -21,6 +21,7 @@ from moldau.client.base import arguments
 from moldau.client.base.arguments import PartitionGiven
 from moldau.client.base.coordinator import TRANSACTION, find_coordinator
 from moldau.client.base.unknown_topic import final, maybe_final
+from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.connection import Connection
 from moldau.link.metadata import TopicPartition, by_topic
@@ -209,7 +210,7 @@ class TransactionAdmin:
                 try:
                     by_leader.setdefault(await cluster.leader(each), []).append(each)
                 except KafkaError as error:
-                    found[each] = final(error)
+                    found[each] = final(without_frames(error))
 
             async def of(leader: int) -> None:
                 found.update(await self._producers_at(leader, by_leader[leader]))

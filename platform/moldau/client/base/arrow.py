@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.client.base.extras import need
+from moldau.plugins.extras import need
 from moldau.records import ColumnBuffers, ConsumerRecord, Spans
 
 

@@ -82,8 +82,8 @@ class BlockingClient:
         """Document the methods with what the asyncio client `twin_of` says of those of the name."""
         super().__init_subclass__(**given)
         for name, mine in vars(cls).items():
-            if twin_of is not None and not name.startswith("_"):
-                mine.__doc__ = mine.__doc__ or getattr(twin_of, name).__doc__
+            if twin_of is not None and mine.__doc__ is None and not name.startswith("_"):
+                mine.__doc__ = getattr(twin_of, name).__doc__
 
     def __init__(
         self, settings: Mapping[str, object] | None, options: Mapping[str, object]

@@ -18,7 +18,7 @@ from moldau.client.settings.every_client import (
 from moldau.client.settings.rows import ADMIN_SETTINGS, OF_PRODUCERS_AND_CONSUMERS
 from moldau.client.settings.unused import UNUSED
 from moldau.config import BadSettings, Problem, Secret, Setting, Settings, SettingTable, overrides
-from moldau.link.oauth_settings import oauth
+from moldau.link.login.oauth_settings import oauth
 from moldau.link.security_settings import unneeded
 
 _NO_MAPPING: Final = (

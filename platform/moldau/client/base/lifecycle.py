@@ -20,8 +20,7 @@ from moldau.client.base.notices import not_hiding
 from moldau.client.base.user_code import LOG
 from moldau.config import Settings
 from moldau.errors import MoldauError
-from moldau.errors.codes import KafkaError
-from moldau.link.backoff import may_work_later
+from moldau.errors.codes import KafkaError, may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
 from moldau.link.settings import bootstrap_servers, start_timeout_ms

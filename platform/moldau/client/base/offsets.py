@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.client.base.unknown_topic import final
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors import without_frames
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.link.addresses import Address
-from moldau.link.backoff import may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.metadata import NO_LEADER, TopicPartition, by_topic
 from moldau.protocol.messages import list_offsets as asking
@@ -92,7 +92,7 @@ async def list_offsets(
                         found[where] = each
         if problems:
             fatal = [each for each in problems if not may_work_later(each)]
-            raise (fatal or problems)[0]
+            raise without_frames((fatal or problems)[0])
         return found
 
     try:

@@ -18,8 +18,8 @@ run. `positions` decides what to fetch, `group` what a member does; this shell j
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
@@ -32,20 +32,19 @@ from moldau.client.base.given import Given, refuse_bytes, resolve
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.base.notices import not_hiding
-from moldau.client.base.notices import tell as tell_notices
 from moldau.client.base.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
-from moldau.client.consumer.backlog import Backlog
+from moldau.client.consumer.commits import OffsetsGiven
+from moldau.client.consumer.consumer_core import ConsumerCore
 from moldau.client.consumer.decoding import Decoding
-from moldau.client.consumer.interceptors import Interceptors
-from moldau.client.consumer.iteration import PartStream, RecordStream
-from moldau.client.consumer.membership import ConsumerGroup, OffsetsGiven
+from moldau.client.consumer.fetch import BrokerFetches, FetchRoom
+from moldau.client.consumer.fetcher import Fetcher
+from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.options import ConsumerOptions
-from moldau.client.consumer.pipeline import RecordPipeline
-from moldau.client.consumer.polling import Polling
-from moldau.client.consumer.positions import Bounds, Positions
-from moldau.client.consumer.reading import Reading
+from moldau.client.consumer.position import ReadPolicy
+from moldau.client.consumer.reader import Interceptors, PartStream, RecordReader, RecordStream
 from moldau.client.consumer.records import PartitionRecords
+from moldau.client.consumer.transactional import TransactionalReading, in_transactions
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.missing import MissingTopics
@@ -97,9 +96,10 @@ class Consumer(Generic[K, V]):
 
     _clock: Clock = comes_with_start("consumer")
     _cluster: Cluster = comes_with_start("consumer")
-    _reading: Reading = comes_with_start("consumer")
-    _polling: Polling = comes_with_start("consumer")
-    _pipeline: RecordPipeline = comes_with_start("consumer")
+    _core: ConsumerCore = comes_with_start("consumer")
+    _fetcher: Fetcher = comes_with_start("consumer")
+    _reader: RecordReader = comes_with_start("consumer")
+    _new_lock: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def __init__(
         self,
@@ -131,8 +131,7 @@ class Consumer(Generic[K, V]):
         self._given_deserializers = (key_deserializer, value_deserializer)
         self._decoding: Decoding | None = None
         self._group: ConsumerGroup | None = None
-        self._out = Backlog()
-        self._begun: Polling | None = None
+        self._begun: RecordReader | None = None
         """Its polls, from `start` on."""
         self._is_closing = False
         self._is_closed = False
@@ -187,36 +186,33 @@ class Consumer(Generic[K, V]):
             creates_topics=settings[own_rows.allow_auto_create_topics],
             answer_bytes_max=settings[own_rows.fetch_max_bytes],
             tokens=self._given.objects.get("oauth"),
-            on_update=self._metadata_came,
+            on_update=lambda: self._fetcher.on_metadata(),
         )
         self._cluster.awaits_topics = True
-        positions = _positions(self._cluster, self._out)
+        has_group = settings[group_rows.group_id] is not None
+        self._core = _core(self._cluster, self._new_lock(), has_group=has_group)
         assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
         group_of = partial(ConsumerGroup, self._cluster, settings, assignors, self._committed_now)
-        self._reading = Reading(
-            self._cluster,
-            positions,
-            settings,
-            ConsumerMetrics(
-                runtime.clock,
-                settings[metrics_sample_window_ms] / 1000,
-                settings[metrics_num_samples],
-                positions.assignment.lags,
-                lambda: self._cluster.connections,
-                lambda: positions.missed,
-            ),
-            MissingTopics(may_be_made=settings[own_rows.allow_auto_create_topics]),
-            None if settings[group_rows.group_id] is None else group_of,
+        metrics = ConsumerMetrics(
+            runtime.clock,
+            settings[metrics_sample_window_ms] / 1000,
+            settings[metrics_num_samples],
+            self._core.progress.lags,
+            lambda: self._cluster.connections,
+            lambda: self._core.missed,
         )
-        self._group = self._reading.group
-        self._pipeline = RecordPipeline(self._reading, self._interceptors, self._decoding)
-        self._polling = self._begun = Polling(self._cluster, self._reading, self._pipeline)
-        self._is_closing = self._is_closed = self._out.is_withheld = False
+        self._fetcher = Fetcher(
+            self._cluster, self._core, settings, metrics, group_of if has_group else None
+        )
+        self._group = self._fetcher.group
+        self._reader = RecordReader(self._fetcher, self._interceptors, self._decoding)
+        self._begun = self._reader
+        self._is_closing = self._is_closed = False
 
     def _committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
     ) -> None:
-        self._reading.metrics.committed(seconds)
+        self._fetcher.metrics.committed(seconds)
         self._interceptors.committed(offsets)
 
     async def aclose(self, timeout_s: float = _CLOSE_S, *, leave_group: bool | None = None) -> None:
@@ -271,7 +267,7 @@ class Consumer(Generic[K, V]):
         deserializer's error does not keep the runtime open. May be run again."""
         self._interceptors.close(is_for_good=self._world.is_closed)
         if self._begun is not None:
-            self._reading.fetcher.close()
+            await self._fetcher.aclose()
         await self._world.disconnect()
         try:
             if self._decoding is not None:
@@ -309,9 +305,9 @@ class Consumer(Generic[K, V]):
         if not wanted:
             await self.unsubscribe()
             return
-        if self._reading.interest.is_by_hand:
+        if self._core.interest.is_by_hand:
             raise ValueError("partitions are assigned by hand: unsubscribe first")
-        self._reading.follow(wanted)
+        self._fetcher.follow(wanted)
         self._cluster.watch(wanted.names)
         if group is not None:
             group.listen(listener)
@@ -319,9 +315,9 @@ class Consumer(Generic[K, V]):
             await self._cluster.refresh()
         elif wanted.names - self._cluster.metadata.topics.keys():
             self._cluster.request_refresh()
-        if self._reading.interest is wanted:  # no other subscription or assignment came meanwhile
+        if self._core.interest is wanted:  # no other subscription or assignment came meanwhile
             if group is None:
-                self._reading.read_subscribed()
+                self._fetcher.read_subscribed()
             else:
                 group.subscribe(wanted.wanted(self._cluster.metadata))
 
@@ -329,21 +325,21 @@ class Consumer(Generic[K, V]):
         """Stop reading. In a group, give up all partitions as in a rebalance, then leave it."""
         self._check_open()
         self._give_up_by_hand(())
-        self._reading.follow(Interest())
+        self._fetcher.follow(Interest())
         if self._is_closing:
             return  # the close gives everything up and calls the listener, once
         failure = None
         if self._group is not None and self._group.has_member:
-            failure = await self._group.unsubscribe(lambda: not self._reading.interest)
-        if not (self._reading.interest or self._is_closing):  # nothing new was chosen meanwhile
-            self._reading.read([], from_committed=False)
+            failure = await self._group.unsubscribe(lambda: not self._core.interest)
+        if not (self._core.interest or self._is_closing):  # nothing new was chosen meanwhile
+            self._fetcher.read([], from_committed=False)
         if failure is not None:
             raise failure
 
     @property
     def subscription(self) -> frozenset[str]:
         """The subscribed topics: those given by name, or the known ones that match the pattern."""
-        interest = self._reading.interest
+        interest = self._core.interest
         if interest.remote_pattern is not None:
             return frozenset(each.topic for each in self.assignment)
         return interest.wanted(self._cluster.metadata).topics
@@ -353,35 +349,20 @@ class Consumer(Generic[K, V]):
         the committed offset if there is a `group.id`, else where `auto.offset.reset` says. Records
         returned from partitions assigned before count as processed for auto commit."""
         self._check_open()
-        interest = self._reading.interest
+        interest = self._core.interest
         if interest and not interest.is_by_hand:
             raise ValueError("topics are subscribed to: unsubscribe first")
         wanted = arguments.partitions_in(partitions)
         self._give_up_by_hand(wanted)
-        self._reading.follow(Interest(is_by_hand=bool(wanted)))
+        self._fetcher.follow(Interest(is_by_hand=bool(wanted)))
         if self._group is not None:
             self._group.read_by_hand()
-        self._reading.read(wanted, from_committed=self._group is not None)
+        self._fetcher.read(wanted, from_committed=self._group is not None)
 
     def _give_up_by_hand(self, wanted: Iterable[TopicPartition]) -> None:
         """Auto-commit the manually assigned partitions that go, since no rebalance does."""
-        if self._group is not None and self._reading.interest.is_by_hand:
-            self._group.commit_soon_by_itself(set(self.assignment).difference(wanted))
-
-    def _metadata_came(self) -> None:
-        reading = self._reading
-        reading.check_topics()
-        reading.fetcher.soon()
-        if self._group is None and (reading.interest.is_by_hand or not reading.interest):
-            return
-        now = self._clock.monotonic()
-        tell_notices(reading.hear_of_names(self.settings[group_rows.group_id], now))
-        if self._group is None:
-            reading.read_subscribed()
-            return
-        if reading.interest.pattern is not None:
-            self._group.subscribe(reading.interest.wanted(self._cluster.metadata))
-        self._group.on_metadata()
+        if self._group is not None and self._core.interest.is_by_hand:
+            self._group.commits.commit_soon_by_itself(set(self.assignment).difference(wanted))
 
     async def partitions(
         self, *topics: str, timeout_s: float | None = None
@@ -412,12 +393,12 @@ class Consumer(Generic[K, V]):
     @property
     def assignment(self) -> list[TopicPartition]:
         """The partitions that this consumer reads."""
-        return self._reading.partitions
+        return list(self._core.positions)
 
     def topic_ids(self, partitions: Partitions) -> dict[TopicPartition, Uuid]:
         """Return the id of the topic that each partition is read from, or ZERO_UUID if it is
         unknown. The id stays the same when another topic takes over the name."""
-        return self._reading.topic_ids(arguments.partitions_in(partitions))
+        return self._core.topic_ids(arguments.partitions_in(partitions))
 
     # Seeking
 
@@ -428,15 +409,16 @@ class Consumer(Generic[K, V]):
         where = arguments.partition_of(partition)
         facts = where._asdict()
         offset = arguments.offset_of(offset, facts)
-        self._reading.seek(where, offset, arguments.leader_epoch_of(leader_epoch, facts))
+        epoch = arguments.leader_epoch_of(leader_epoch, facts)
+        self._fetcher.seek({where: (offset, epoch)})
 
     async def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Seek to the first record of these partitions, or of all assigned ones."""
-        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), EARLIEST))
+        await self._fetcher.seek_by(dict.fromkeys(self._chosen(partitions), EARLIEST))
 
     async def seek_to_end(self, partitions: Partitions | None = None) -> None:
         """Seek to the end of these partitions, or of all assigned ones."""
-        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), LATEST))
+        await self._fetcher.seek_by(dict.fromkeys(self._chosen(partitions), LATEST))
 
     async def seek_to_time(
         self,
@@ -448,7 +430,7 @@ class Consumer(Generic[K, V]):
         such as "-1h" or "2026-11-20T12:00:00Z"."""
         given = instant_ms(timestamp_ms, self._clock.wall_ms())
         at_ms = arguments.since_1970(given, "timestamp_ms")
-        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), at_ms))
+        await self._fetcher.seek_by(dict.fromkeys(self._chosen(partitions), at_ms))
 
     # Asking
 
@@ -460,7 +442,7 @@ class Consumer(Generic[K, V]):
             where: arguments.timestamp_of(each, where)
             for where, each in arguments.by_partition(wanted).items()
         }
-        return await self._reading.offsets(asked)
+        return await self._fetcher.offsets(asked)
 
     async def offsets_for_times(
         self, wanted: ByPartition[int]
@@ -490,19 +472,20 @@ class Consumer(Generic[K, V]):
     def position(self, partition: PartitionGiven) -> int | None:
         """Return the offset of the next record that a poll returns; None while it is unknown."""
         where = arguments.partition_of(partition)
-        found = self._reading.assignment.require(where)
+        found = self._core.require(where)
         if found.position < 0:
             if self._group is not None:
                 self._group.position_is_wanted(where)
             return None
-        return self._out.consumed().get(where, found.position)
+        return self._core.progress.returned().get(where, found.position)
 
     def lag(self, partition: PartitionGiven) -> int | None:
-        """Return how many offsets the position is before the end as of the last fetch; None before
-        that. With read_committed the end is where the first open transaction begins."""
+        """Return how many offsets the position is before the end as of the last fetch. None before
+        that, and while a new leader does not know the end yet. With read_committed the end is where
+        the first open transaction begins."""
         where = arguments.partition_of(partition)
-        self._reading.assignment.require(where)
-        return self._reading.assignment.lags()[where].lag
+        self._core.require(where)
+        return self._core.progress.lags()[where].lag
 
     # Pausing
 
@@ -511,17 +494,17 @@ class Consumer(Generic[K, V]):
         `async for` in the middle of such a partition continues with another one. Parts that
         `batches` or `poll` returned earlier are not affected."""
         self._check_open()
-        self._reading.pause(self._chosen(partitions), is_paused=True)
+        self._fetcher.pause(self._chosen(partitions), is_paused=True)
 
     def resume(self, partitions: Partitions | None = None) -> None:
         """Undo `pause` for these partitions, or for all assigned ones."""
         self._check_open()
-        self._reading.pause(self._chosen(partitions), is_paused=False)
+        self._fetcher.pause(self._chosen(partitions), is_paused=False)
 
     @property
     def paused(self) -> list[TopicPartition]:
         """The paused partitions."""
-        return [each.where for each in self._reading.assignment if each.is_paused]
+        return [each.where for each in self._core.positions.values() if each.is_paused]
 
     # What is going on
 
@@ -529,17 +512,17 @@ class Consumer(Generic[K, V]):
         """Return why partitions cannot be read at present: their brokers' last errors, or why
         brokers cannot be reached. The consumer keeps retrying; empty if all is well. A subscribed
         topic that does not exist, or of which no metadata arrive, is under partition -1."""
-        return self._reading.troubles()
+        return self._core.troubles()
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Return Kafka's consumer metrics by group and name:
         `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
-        return self._reading.metrics.kafka_metrics()
+        return self._fetcher.metrics.kafka_metrics()
 
     @property
     def registry(self) -> Registry:
         """The same metrics for exporters (`moldau.metrics.render_prometheus`)."""
-        return self._reading.metrics.registry
+        return self._fetcher.metrics.registry
 
     def _chosen(self, partitions: Partitions | None) -> list[TopicPartition]:
         return self.assignment if partitions is None else arguments.partitions_in(partitions)
@@ -570,9 +553,9 @@ class Consumer(Generic[K, V]):
             max_records = arguments.positive(max_records, "max_records")
         if timeout_s.__class__ is not float or not timeout_s >= 0:
             timeout_s = seconds(timeout_s, "timeout_s")
-        self._polling.check()
+        self._reader.check()
         chosen = None if partitions is None else _chosen_in(partitions)
-        return await self._polling.records(timeout_s, max_records, chosen)
+        return await self._reader.records(timeout_s, max_records, chosen)
 
     async def poll_batches(
         self,
@@ -589,11 +572,11 @@ class Consumer(Generic[K, V]):
         """
         arguments.positive(max_records, "max_records")
         timeout_s = seconds(timeout_s, "timeout_s")
-        self._polling.check()
+        self._reader.check()
         if self._interceptors:
             raise ValueError("interceptors look at records, and poll_batches makes none: use poll")
         chosen = None if partitions is None else _chosen_in(partitions)
-        return await self._polling.columns(timeout_s, max_records, chosen)
+        return await self._reader.columns(timeout_s, max_records, chosen)
 
     async def getone(
         self, partitions: Iterable[PartitionGiven] | None = None
@@ -626,16 +609,14 @@ class Consumer(Generic[K, V]):
         `partitions` limits it as in `poll`."""
         chosen = None if partitions is None else _chosen_in(partitions)
         if max_records is None:
-            return PartStream(
-                self._polling, self.settings[own_rows.max_poll_records], chosen=chosen
-            )
+            return PartStream(self._reader, self.settings[own_rows.max_poll_records], chosen=chosen)
         arguments.positive(max_records, "max_records")
-        return PartStream(self._polling, max_records, part_max=max_records, chosen=chosen)
+        return PartStream(self._reader, max_records, part_max=max_records, chosen=chosen)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Iterate over single records until the consumer is closed. You may leave the loop and
         start again. A commit inside covers the current record and those before it."""
-        return RecordStream(self._polling, self.settings[own_rows.max_poll_records])
+        return RecordStream(self._reader, self.settings[own_rows.max_poll_records])
 
     # Offsets
 
@@ -648,12 +629,12 @@ class Consumer(Generic[K, V]):
         Returns when the offsets are stored. KafkaError names the partition. It is also raised in a
         transaction that commits this consumer's offsets (`Producer.transaction(consumer)`).
         """
-        await self._require_group("commit").commit(offsets, timeout_s=timeout_s)
+        await self._require_group("commit").commits.commit(offsets, timeout_s=timeout_s)
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> asyncio.Task[None]:
         """Commit like `commit`, without waiting. Errors are raised only if you await the task. The
         offsets are those of now, and commits are stored in the order of the calls."""
-        return self._require_group("commit").commit_soon(offsets)
+        return self._require_group("commit").commits.commit_soon(offsets)
 
     async def committed(
         self, partitions: Partitions | None = None, *, timeout_s: float | None = None
@@ -661,11 +642,11 @@ class Consumer(Generic[K, V]):
         """Return the group's committed offsets of these partitions, or of all assigned ones; None
         where nothing is committed."""
         group = self._require_group("ask for committed offsets")
-        return await group.committed(self._chosen(partitions), timeout_s=timeout_s)
+        return await group.commits.committed(self._chosen(partitions), timeout_s=timeout_s)
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that `commit` would store now."""
-        return self._reading.consumed()
+        return self._core.progress.consumed()
 
     def group_metadata(self) -> GroupMetadata:
         """Return this member's identity in its group, for a transactional producer."""
@@ -681,6 +662,10 @@ class Consumer(Generic[K, V]):
     def member_id(self) -> str:
         """This consumer's member id in its group; empty while it is not a member."""
         return "" if self._group is None else self._group.member_id
+
+    def _in_transactions(self) -> TransactionalReading:
+        """Leave the commits to a producer's transactions, from the first call on."""
+        return in_transactions(self._fetcher, self._require_group("commit in a transaction"))
 
     def _require_group(self, what: str) -> ConsumerGroup:
         self._check_open()
@@ -698,16 +683,24 @@ class Consumer(Generic[K, V]):
         self._cluster.check_loop()
 
 
-def _positions(cluster: Cluster, out: Backlog) -> Positions:
-    settings = cluster.settings
-    bounds = Bounds(
-        max(1, settings[own_rows.max_partition_fetch_bytes]),
-        settings[own_rows.buffer_memory],
-        settings[metadata_max_age_ms] / 1000,
+def _core(
+    cluster: Cluster, lock: AbstractContextManager[object], *, has_group: bool
+) -> ConsumerCore:
+    settings, backoff, random = cluster.settings, cluster.backoff, cluster.runtime.random
+    partition_bytes = max(1, settings[own_rows.max_partition_fetch_bytes])
+    policy = ReadPolicy(
+        parse_reset(settings[own_rows.auto_offset_reset]),
+        partition_bytes,
+        lambda failures: backoff.wait_s(failures, random),
+        replica_s=settings[metadata_max_age_ms] / 1000,
+        is_committed=settings[own_rows.isolation_level] == "read_committed",
         check_crcs=settings[own_rows.check_crcs],
     )
-    reset = parse_reset(settings[own_rows.auto_offset_reset])
-    return Positions(bounds, reset, cluster.backoff, cluster.runtime.random, out)
+    memory_bytes, fetch_bytes = settings[own_rows.buffer_memory], settings[own_rows.fetch_max_bytes]
+    fetches = BrokerFetches(FetchRoom(memory_bytes, fetch_bytes, partition_bytes))
+    missing = MissingTopics(may_be_made=settings[own_rows.allow_auto_create_topics])
+    metadata = cluster.metadata
+    return ConsumerCore(policy, fetches, metadata, missing, lock=lock, has_group=has_group)
 
 
 def _chosen_in(partitions: Partitions) -> frozenset[TopicPartition]:

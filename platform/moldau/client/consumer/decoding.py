@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.serdes.contract import (
     BatchDeserializer,
-    DeserializationFailed,
     Deserializer,
     DeserializerGiven,
     Place,
     asking_once,
-    told,
 )
 from moldau.client.settings import serdes as rows
 from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
 from moldau.records import ConsumerRecord, with_contents
 from moldau.runtime.cancellation import CancelledError, is_cancelling
+from moldau.values.failures import DeserializationFailed, told
 
 if TYPE_CHECKING:
     from moldau.config import Settings

@@ -1,95 +1,150 @@
-"""The shell of the positions: fetches records ahead, and looks positions up.
+"""The shell of a consumer's core towards the cluster: sends fetches and look-ups, and reports their
+answers; has topics watched.
 
-A fetch waits at the broker for new records only if it names every partition that is read there:
-otherwise a partition whose records were just taken would wait for the others.
-
-Invariants: at most one fetch a broker is pending, and one look-up of each kind. A response is
-applied when it comes. A failure that may pass is retried after the backoff; any other one is the
-error of its position alone. `positions` decides what to fetch and to return; this shell has the
-clock, the connections and the waiting.
+The task of a `Driver` asks the core what to do. A poll that finds buffered records never suspends,
+so it has that done at once (`catch_up`); a response is applied when it comes. A poll that waits for
+records gets those before the next fetch is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.client.base.notices import tell as tell_notices
-from moldau.client.base.offsets import ask_leader, ends_of_epochs, found_or_end
-from moldau.client.consumer.fetch_room import FetchRoom
-from moldau.client.consumer.fetch_session import FetchSession
+from moldau.client.base.offsets import (
+    FoundOffset,
+    ask_leader,
+    ends_of_epochs,
+    found_or_end,
+    list_offsets,
+)
+from moldau.client.consumer.consumer_core import NO_IDS, Answer, ConsumerCore, ConsumerReady, LookUp
+from moldau.client.consumer.fetch import Fetch, bytes_of
 from moldau.client.consumer.metrics import ConsumerMetrics
-from moldau.client.consumer.position import Asked, Position, PositionState
-from moldau.client.consumer.positions import Positions
-from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
-from moldau.client.settings import consumer as rows
+from moldau.client.consumer.position import PositionState
+from moldau.client.group.subscription import Interest
+from moldau.client.settings import group as group_rows
 from moldau.config import Settings
+from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError
+from moldau.ids import Uuid
 from moldau.link.cluster import Cluster
-from moldau.link.metadata import NO_LEADER, TopicPartition
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.fetch import FetchResponse
+from moldau.runtime.driver import Driver
 
 if TYPE_CHECKING:
     from moldau.client.consumer.membership import ConsumerGroup
 
-_SHORTEST_WAIT_S: Final = 0.001
-
-Find = Callable[[list[Asked]], Awaitable[None]]
+_CLOSE_S: Final = 1.0
 
 
 class Fetcher:
-    """Keeps the buffers of the positions filled."""
+    """Does what the core wants, and keeps its buffers filled."""
 
     def __init__(
         self,
         cluster: Cluster,
-        positions: Positions,
+        core: ConsumerCore,
         settings: Settings,
         metrics: ConsumerMetrics,
-        group: ConsumerGroup | None,
+        group_of: Callable[[Fetcher], ConsumerGroup] | None,
     ) -> None:
-        """Committed offsets come from the `group`, if there is one."""
+        """`group_of` makes the consumer's part in its group, if it has one: committed offsets come
+        from there."""
+        self.core = core
+        self.metrics = metrics
         self.news = asyncio.Event()
         """Set when a poll may have something to return."""
-        self.is_committed_only = settings[rows.isolation_level] == "read_committed"
+        self.cluster = cluster
         self._runtime = cluster.runtime
         self._clock = cluster.runtime.clock
-        self._metrics = metrics
-        self._group = group
-        self._cluster = cluster
-        self._positions = positions
         self._settings = settings
-        self._sessions: dict[int, FetchSession] = {}
-        self._fetching: set[int] = set()
-        # Brokers whose last response had nothing new of the partitions with room for more.
-        self._had_nothing: set[int] = set()
-        self._looking: dict[tuple[PositionState, int], asyncio.Task[None]] = {}
-        self._released_at: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._due: asyncio.Handle | None = None
+        self._looking: set[asyncio.Task[None]] = set()
         self._is_awaited = False
-        self.is_overdue = False
-        """Whether there may be something to fetch that was not requested yet."""
+        self._is_due = False
+        self._wake: float | None = None
         self._is_closed = False
-        self._room = FetchRoom(
-            settings[rows.buffer_memory],
-            settings[rows.fetch_max_bytes],
-            settings[rows.max_partition_fetch_bytes],
+        self._driver = Driver(
+            cluster.runtime,
+            "fetch",
+            self._ready,
+            self._act,
+            lambda _: self._is_closed,
+            reported=True,
         )
+        self.group = None if group_of is None else group_of(self)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Stop fetching."""
         self._is_closed = True
         self.news.set()
-        if self._timer is not None:
-            self._timer.cancel()
-        for task in self._looking.values():
+        for task in self._looking:
             task.cancel()
+        if self._driver.is_alive:  # a second close may be in another loop
+            await self._driver.end(_CLOSE_S)
+
+    # What the core wants
+
+    def soon(self) -> None:
+        """Look what there is to do, once this iteration of the loop ends."""
+        self._is_due = True
+        task = self._driver.task
+        if task is None or (task.done() and not task.cancelled()):
+            self._driver.go_on()  # not at the loop's end, which cancels it
+        self._driver.poke()
+
+    def catch_up(self) -> bool:
+        """Send the fetch that an earlier poll put off, and return whether there was one."""
+        is_overdue = self.core.is_overdue
+        if is_overdue:
+            self._look_now()
+        return is_overdue
+
+    def _look_now(self) -> None:
+        self._is_due = True
+        ready = self._ready(self._clock.monotonic())
+        self._do(ready)
+        if ready.wake is not None:
+            self._driver.poke()  # the task waits for another time
+
+    def _ready(self, now: float) -> ConsumerReady:
+        """Ask the core, unless it was asked since this was due."""
+        is_due = self._is_due or (self._wake is not None and now >= self._wake)
+        if self._is_closed or not is_due:
+            return ConsumerReady(wake=self._wake)
+        self._is_due = False
+        self.core.blind_for = self.cluster.blind_for
+        ready = self.core.ready(now)
+        self._wake = ready.wake
+        return ready
+
+    async def _act(self, ready: ConsumerReady) -> bool:
+        self._do(ready)
+        return False
+
+    def _do(self, ready: ConsumerReady) -> None:
+        for look_up in ready.look_ups:
+            self._begin(look_up)
+        if ready.is_stale or (ready.lacks_leaders and not self.cluster.is_refreshing):
+            self.cluster.request_refresh()
+        unsent = list(ready.fetches)
+        try:
+            while unsent:
+                self._send(unsent[0])
+                unsent.pop(0)
+        finally:
+            for each in unsent:
+                self.core.fetches.on_answered(each, is_lost=True)
+        tell_notices(list(ready.notices))
+        if ready.has_failed:
+            self.news.set()
+
+    # Fetching
 
     async def wait(self, timeout_s: float) -> None:
         """Wait for news or the timeout, which sets `news` too: an exception would cost more, and
@@ -102,283 +157,156 @@ class Fetcher:
             timer.cancel()
             self._is_awaited = False
 
-    def taken(self, *, makes_room: bool) -> None:
-        """Note that records were taken: there may be room again."""
-        self._had_nothing.clear()
-        self.is_overdue |= makes_room
-
-    def soon(self) -> None:
-        """Check what to fetch, once this iteration of the loop ends."""
-        if self._due is None and not self._is_closed:
-            self._due = asyncio.get_running_loop().call_soon(self._fetch)
-
-    def may_look_up(self) -> None:
-        """Check what to look up: a partition may have waited for this call."""
-        if self._released_at is not None:
-            self.soon()
-
-    def catch_up(self) -> bool:
-        """Send the fetch that an earlier poll put off, and return whether there was one. A poll
-        that finds buffered records never suspends, so the loop may never get to send it."""
-        is_overdue = self.is_overdue
-        if is_overdue:
-            self._fetch()
-        return is_overdue
-
-    # Fetching
-
-    def _fetch(self) -> None:
-        """Send a fetch to each broker that has none pending and leads partitions to fetch."""
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-        self.is_overdue = False
-        if self._is_closed:
+    def _send(self, fetch: Fetch) -> None:
+        connection = self.cluster.ready_connection(fetch.node_id)
+        if connection is None:
+            self.core.fetches.on_connecting(fetch.node_id)
+            name = f"connect to {fetch.node_id}"
+            self._runtime.spawn(self._connect(fetch.node_id), name=name)
             return
         now = self._clock.monotonic()
-        metadata = self._cluster.metadata
-        self._positions.leaders_changed(metadata)
-        self._look_things_up(now)
-        full = self._positions.full_at(metadata, now)
-        wanted = self._positions.to_fetch(now, metadata)
-        awaited = self._positions.awaited_at(metadata)
-        brokers = len(wanted.keys() - {NO_LEADER} | self._fetching | awaited)
-        for node_id in self._room.in_turn(wanted):
-            positions = wanted[node_id]
-            if node_id == NO_LEADER:
-                self._check_partitions(positions)
-                self._cluster.request_refresh()
-            elif node_id not in self._fetching and node_id not in full & self._had_nothing:
-                may_wait = node_id not in full
-                self._fetch_from(node_id, positions, brokers, may_wait=may_wait)
-        if self._positions.awaits_topics(now):
-            self._cluster.request_refresh()
-        self._positions.note_lasting_troubles(now)
-        tell_notices(self._positions.notices)
-        failed = [
-            each.where for each in self._positions.assignment if each.state is PositionState.FAILED
-        ]
-        if any(map(self._positions.is_chosen, failed)):
-            self.news.set()
-        self._set_timer(now)
-
-    def _check_partitions(self, positions: list[Position]) -> None:
-        """Fail a partition that does not exist, instead of waiting for it silently."""
-        for each in positions:
-            topic = self._cluster.metadata.topics.get(each.where.topic)
-            refused = self._cluster.metadata.refused.get(each.where.topic)
-            if topic is None and (refused is None or refused.retriable):
-                continue
-            try:
-                self._cluster.metadata.check(each.where)
-            except KafkaError as error:
-                each.fail(error)
-
-    def _set_timer(self, now: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        wakes = (self._positions.next_wake(now), self._released_at)
-        wake = min((each for each in wakes if each is not None), default=math.inf)
-        if wake < math.inf:
-            delay = max(_SHORTEST_WAIT_S, wake - now)
-            self._timer = asyncio.get_running_loop().call_later(delay, self._fetch)
-
-    def _fetch_from(
-        self, node_id: int, positions: list[Position], brokers: int, *, may_wait: bool
-    ) -> None:
-        connection = self._cluster.ready_connection(node_id)
-        if connection is None:
-            self._fetching.add(node_id)
-            self._sessions.pop(node_id, None)
-            self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
-            return
-        buffered = self._positions.buffered_bytes
-        room_bytes = self._room.ask(node_id, len(positions), buffered, brokers)
-        if not room_bytes:
-            return  # the next response, or records taken, will make room
-        self._fetching.add(node_id)
-        session = self._sessions.setdefault(node_id, FetchSession())
-        wait_ms = self._settings[rows.fetch_max_wait_ms] if may_wait else 0
-        told = Told(session, [each.asked() for each in positions], is_full=True)
         try:
-            with ExitStack() as undo:
-                undo.callback(self._not_asked, node_id)
-                request, version, told = fetch_request(
-                    connection, session, positions, self._cluster.metadata, self._settings
-                )
-                request.max_wait_ms = wait_ms
-                request.max_bytes = room_bytes
-                timeout_s = connection.options.request_timeout_s + wait_ms / 1000
-                on_answer = partial(self._answered, node_id, told, self._clock.monotonic())
-                connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
-                undo.pop_all()
+            request, version = fetch.request(connection, self.core.metadata, self._settings)
+            timeout_s = connection.options.request_timeout_s + request.max_wait_ms / 1000
+            on_answer = partial(self._answered, fetch, now)
+            connection.ask(request, on_answer, version=version, timeout_s=timeout_s)
         except KafkaError as error:
-            self._answered(node_id, told, self._clock.monotonic(), error)
-
-    def _not_asked(self, node_id: int) -> None:
-        """Undo a fetch that was not sent: another one may be sent to the broker."""
-        self._fetching.discard(node_id)
-        self._room.answered(node_id)
-        self._sessions.pop(node_id, None)
+            self._answered(fetch, now, error)
 
     async def _connect(self, node_id: int) -> None:
         try:
-            await self._cluster.connection(node_id)
+            await self.cluster.connection(node_id)
         except KafkaError as error:
-            self._cluster.request_refresh()
-            now = self._clock.monotonic()
-            for each in self._positions.assignment:
-                if each.source(self._cluster.metadata, now) == node_id:
-                    each.in_trouble(error, now)
-                if each.replica == node_id:
-                    each.replica = NO_LEADER
-            await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
+            self.cluster.request_refresh()
+            self.core.on_unreachable(node_id, error, self._clock.monotonic())
+            await asyncio.sleep(self.cluster.backoff.wait_s(1, self._runtime.random))
         finally:
-            self._fetching.discard(node_id)
+            self.core.fetches.on_connected(node_id)
         self.soon()  # not after a cancellation at the loop's end: it would start again
 
-    def _answered(
-        self, node_id: int, told: Told, asked_at: float, answer: Response | KafkaError
-    ) -> None:
-        self._fetching.discard(node_id)
-        self._room.answered(node_id)
+    def _answered(self, fetch: Fetch, asked_at: float, answer: Response | KafkaError) -> None:
         now = self._clock.monotonic()
-        if isinstance(answer, KafkaError):
-            self._sessions.pop(node_id, None)
-            self._cluster.note(answer)
-            for each in told.asked:
-                self._positions.refused(each, answer, now)
-        else:
-            response = cast(FetchResponse, answer)
-            only = self.is_committed_only
-            settle_fetch(response, told, self._positions, self._cluster, (now, only))
-            sizes = [
-                len(data.records)
-                for topic in response.responses
-                for data in topic.partitions
-                if data.records
-            ]
-            if sizes:
-                self._had_nothing.discard(node_id)
-            else:
-                self._had_nothing.add(node_id)
-            self._metrics.fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
+        is_lost = isinstance(answer, KafkaError)
+        response = cast(FetchResponse | KafkaError, answer)
+        self.core.on_fetched(fetch, response, now)
+        if not isinstance(response, KafkaError):
+            self.metrics.fetched(bytes_of(response), now - asked_at, response.throttle_time_ms)
         self.news.set()
-        if self._is_awaited or isinstance(answer, KafkaError):
-            self.is_overdue = True  # a waiting poll gets its records first
+        if self._is_awaited or is_lost:
+            self.core.is_overdue = True  # a waiting poll gets its records first
             self.soon()
         else:
-            self._fetch()
+            self._look_now()
 
     # Looking things up
 
-    def _look_things_up(self, now: float) -> None:
-        if self._group is not None:
-            # Not of an unknown topic: its id must be known before its committed offset is looked
-            # up. 1. The topic is deleted. 2. Its committed offset is still found. 3. Another topic
-            # has the name now, and would be read and committed from that offset.
-            led = self._led(self._positions.waiting(PositionState.COMMITTED, now)).values()
-            known = [each for chosen in led for each in chosen]
-            ready = self._without_held(self._group, known, now)
-            find = partial(self._look_committed_up, self._group)
-            self._look((PositionState.COMMITTED, NO_LEADER), ready, find)
-        wanted = self._positions.to_look_up(now, self._clock.wall_ms())
-        unknown = [self._positions.assignment.require(where) for where in wanted]
-        self._look_at_leaders(
-            PositionState.UNKNOWN,
-            unknown,
-            lambda leader: partial(self._look_offsets_up, leader, wanted),
-        )
-        if self._positions.awaits_epochs(self._cluster.metadata, now):
-            self._cluster.request_refresh()
-        waiting = self._positions.waiting(PositionState.VALIDATING, now)
-        self._look_at_leaders(
-            PositionState.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
-        )
+    def _begin(self, look_up: LookUp) -> None:
+        name = f"look positions up: {look_up.state.value}"
+        task = self._runtime.spawn(self._look_up(look_up), name=name)
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
 
-    def _without_held(
-        self, group: ConsumerGroup, waiting: list[Position], now: float
-    ) -> list[Position]:
-        """Return the positions whose committed offset is not about to change."""
-        held = {
-            each.where: until for each in waiting if (until := group.held_until(each.where)) > now
-        }
-        self._released_at = min(held.values(), default=None)
-        return [each for each in waiting if each.where not in held]
+    async def _look_up(self, look_up: LookUp) -> None:
+        try:
+            answers: Mapping[TopicPartition, Answer] | KafkaError = await self._ask(look_up)
+        except KafkaError as error:
+            answers = without_frames(error)
+        finally:
+            self.core.on_look_up_ended(look_up)
+        self.core.on_looked_up(look_up, answers, self._clock.monotonic())
+        if look_up.state is PositionState.VALIDATING:
+            self.news.set()  # what lies here may be returned now
+        self.soon()
 
-    def _look_at_leaders(
-        self, state: PositionState, waiting: list[Position], at: Callable[[int], Find]
-    ) -> None:
-        """Look up these positions at their leaders, with `at(leader)`."""
-        for leader, chosen in self._led(waiting).items():
-            self._look((state, leader), chosen, at(leader))
+    async def _ask(self, look_up: LookUp) -> Mapping[TopicPartition, Answer]:
+        cluster, core, leader = self.cluster, self.core, look_up.leader
+        if look_up.state is PositionState.VALIDATING:
+            epochs = {each.where: each.epoch for each in look_up.positions if core.current(each)}
+            return await ends_of_epochs(cluster, leader, epochs)
+        if look_up.state is PositionState.COMMITTED:
+            assert self.group is not None
+            return await self.group.commits.look_up([each.where for each in look_up.positions])
+        now_ms = self._clock.wall_ms()
+        times = {each.where: each.look_up.timestamp(now_ms) for each in look_up.positions}
+        wanted = {where: each for where, each in times.items() if each is not None}
+        ask = partial(ask_leader, cluster, leader, is_committed=core.policy.is_committed)
+        return await found_or_end(ask, wanted)
 
-    def _led(self, waiting: list[Position]) -> dict[int, list[Position]]:
-        """Group the positions by leader. Put off those without one."""
-        cluster, now = self._cluster, self._clock.monotonic()
-        found = self._positions.by_leader(waiting, cluster.metadata, now, cluster.blind_for)
-        if found.pop(NO_LEADER, None) is not None and not cluster.is_refreshing:
-            cluster.request_refresh()
-        return found
-
-    def _look(self, what: tuple[PositionState, int], waiting: list[Position], find: Find) -> None:
-        if not waiting or what in self._looking:
-            return
-        asked = [each.asked() for each in waiting]
-
-        async def look() -> None:
-            try:
-                await find(asked)
-            except KafkaError as error:
-                # No other request may find out that the partition has another leader now.
-                self._cluster.request_refresh()
-                for each in asked:
-                    self._positions.could_not_look_up(each, error, self._clock.monotonic())
-            finally:
-                del self._looking[what]
+    def may_look_up(self) -> None:
+        """Look positions up that have waited for a commit or a listener."""
+        if self.core.released_at is not None:
             self.soon()
 
-        name = f"look positions up: {what[0].value}"
-        self._looking[what] = self._runtime.spawn(look(), name=name)
+    # Which partitions
 
-    async def _look_committed_up(self, group: ConsumerGroup, asked: list[Asked]) -> None:
-        found = await group.look_up([each.where for each in asked])
-        for each in asked:
-            committed = found[each.where]
-            if isinstance(committed, KafkaError):
-                self._cluster.note(committed)
-                self._positions.could_not_look_up(each, committed, self._clock.monotonic())
-            elif committed is None:
-                self._positions.found_committed(each, None, -1)
-            else:
-                self._positions.found_committed(each, committed.offset, committed.leader_epoch)
+    def follow(self, interest: Interest) -> None:
+        """Replace the subscription or manual assignment."""
+        self.core.on_interest(interest)
+        self.cluster.watches_all = interest.pattern is not None
+        self.cluster.follows_pattern = interest.is_pattern
 
-    async def _look_offsets_up(
-        self, leader: int, wanted: Mapping[TopicPartition, int], asked: list[Asked]
+    def read(
+        self,
+        wanted: Collection[TopicPartition],
+        *,
+        from_committed: bool,
+        ids: Mapping[TopicPartition, Uuid] = NO_IDS,
     ) -> None:
-        ask = partial(ask_leader, self._cluster, leader, is_committed=self.is_committed_only)
-        found = await found_or_end(ask, {each.where: wanted[each.where] for each in asked})
-        for each in asked:
-            answer = found[each.where]
-            if isinstance(answer, KafkaError):
-                self._positions.could_not_look_up(each, answer, self._clock.monotonic())
-            else:
-                self._positions.found(each, max(0, answer.offset), answer.leader_epoch)
-        tell_notices(self._positions.notices)
+        """Read these partitions and no others."""
+        before = {where.topic for where in self.core.positions}
+        topics = {where.topic for where in wanted} | self.core.interest.names
+        self.core.on_assigned(wanted, from_committed=from_committed, ids=ids)
+        self.cluster.unwatch(before - topics)
+        self.cluster.watch(topics)
+        if topics - self.core.metadata.topics.keys():
+            self.cluster.request_refresh()
+        self.soon()
 
-    async def _validate(self, leader: int, asked: list[Asked]) -> None:
-        epochs = {
-            position.where: position.fetch_epoch
-            for each in asked
-            if (position := self._positions.assignment.current(each)) is not None
-        }
-        ends = await ends_of_epochs(self._cluster, leader, epochs)
-        for each in asked:
-            end = ends[each.where] if each.where in epochs else None
-            if isinstance(end, KafkaError):
-                self._positions.could_not_look_up(each, end, self._clock.monotonic())
-            elif end is not None:
-                self._positions.validated(each, end.end_offset, end.epoch)
-        self.news.set()  # what lies here may be returned now
-        tell_notices(self._positions.notices)
+    def read_subscribed(self) -> None:
+        """Without a group: read all partitions of the subscribed topics."""
+        wanted = self.core.subscribed()
+        if wanted.keys() != self.core.positions.keys():
+            self.read(wanted, from_committed=False)
+
+    def on_metadata(self) -> None:
+        """Apply new metadata."""
+        core, now = self.core, self._clock.monotonic()
+        core.on_topics()
+        self.soon()
+        if self.group is None and (core.interest.is_by_hand or not core.interest):
+            return
+        core.on_metadata(self._settings[group_rows.group_id], now)
+        if core.refusal is not None:
+            self.news.set()
+        if self.group is None:
+            self.read_subscribed()
+            return
+        if core.interest.pattern is not None:
+            self.group.subscribe(core.interest.wanted(core.metadata))
+        self.group.on_metadata()
+
+    # Where
+
+    def seek(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Read on at these offsets, each with the epoch of the record before it."""
+        self.core.on_seek(wanted)
+        self.soon()
+
+    async def seek_by(self, wanted: dict[TopicPartition, int]) -> None:
+        """Seek by these timestamps or ends of logs: in all partitions or in none."""
+        for where in wanted:
+            self.core.require(where)
+        found = await found_or_end(self.offsets, wanted)
+        self.seek({where: (found[where].offset, found[where].leader_epoch) for where in wanted})
+
+    async def offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset]:
+        is_committed = self.core.policy.is_committed
+        return await list_offsets(self.cluster, wanted, is_committed=is_committed)
+
+    def pause(self, partitions: Collection[TopicPartition], *, is_paused: bool) -> None:
+        self.core.on_pause(partitions, is_paused=is_paused)
+        if not is_paused:
+            self.news.set()
+            self.soon()

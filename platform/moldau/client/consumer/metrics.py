@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
-from moldau.metrics.windows import Sampled, average
+from moldau.metrics.windows import SampledRows, average
 from moldau.runtime import Clock
 
 CLIENT: Final = "consumer-metrics"
@@ -37,7 +37,7 @@ class Lag(NamedTuple):
 class PollTimes:
     """The times of the polls, which `Polling` keeps."""
 
-    samples: Sampled
+    samples: SampledRows
     """Of each poll: the ms since the one before, and how much of that was idle."""
     began_at: float | None = None
     ended_at: float | None = None
@@ -61,13 +61,13 @@ class ConsumerMetrics:
         self._clock = clock
         self._window = (clock, window_s, samples_max)
         self._lags = lags
-        self._records: dict[str, Sampled] = {}
-        self._bytes: dict[str, Sampled] = {}
-        self._fetches = Sampled(*self._window, 3)  # bytes, latency, throttling
-        self._commits = Sampled(*self._window)
-        self._rebalances = Sampled(*self._window)
-        self._failed_rebalances = Sampled(*self._window)
-        self.polls = PollTimes(Sampled(*self._window, 2))
+        self._records: dict[str, SampledRows] = {}
+        self._bytes: dict[str, SampledRows] = {}
+        self._fetches = SampledRows(*self._window, 3)  # bytes, latency, throttling
+        self._commits = SampledRows(*self._window)
+        self._rebalances = SampledRows(*self._window)
+        self._failed_rebalances = SampledRows(*self._window)
+        self.polls = PollTimes(SampledRows(*self._window, 2))
         self._rebalanced_at: float | None = None
         self._connections = connections
         self._missed = missed
@@ -102,10 +102,10 @@ class ConsumerMetrics:
         self._rebalances.add(now, latency_s * MS)
         self._rebalanced_at = now
 
-    def _of(self, among: dict[str, Sampled], topic: str) -> Sampled:
+    def _of(self, among: dict[str, SampledRows], topic: str) -> SampledRows:
         found = among.get(topic)
         if found is None:
-            found = among[topic] = Sampled(*self._window)
+            found = among[topic] = SampledRows(*self._window)
         return found
 
     # Asking
@@ -197,11 +197,11 @@ def _known(number: int | None) -> float:
     return _NAN if number is None else float(number)
 
 
-def _average_and_max(name: str, sampled: Sampled, index: int = 0) -> dict[str, float]:
+def _average_and_max(name: str, sampled: SampledRows, index: int = 0) -> dict[str, float]:
     return {f"{name}-avg": average([sampled], index), f"{name}-max": sampled.largest(index)}
 
 
-def _rate_and_total(name: str, among: Iterable[Sampled]) -> dict[str, float]:
+def _rate_and_total(name: str, among: Iterable[SampledRows]) -> dict[str, float]:
     among = list(among)
     return {
         f"{name}-rate": sum(each.rate() for each in among),

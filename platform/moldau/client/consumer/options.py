@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.group.assignors import AssignorGiven
@@ -18,23 +19,23 @@ class ConsumerOptions(RecordOptions, total=False):
     group_instance_id: str | None
     group_remote_assignor: str | None
     partition_assignment_strategy: str | AssignorGiven | Sequence[AssignorGiven]
-    session_timeout_ms: int | str
-    heartbeat_interval_ms: int | str
-    max_poll_interval_ms: int | str
-    enable_auto_commit: bool | str | None
-    auto_commit_interval_ms: int | str
-    exclude_internal_topics: bool | str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    enable_auto_commit: bool | None
+    auto_commit_interval_ms: int
+    exclude_internal_topics: bool
     client_rack: str
-    buffer_memory: int | str
-    fetch_min_bytes: int | str
-    fetch_max_bytes: int | str
-    fetch_max_wait_ms: int | str
-    max_partition_fetch_bytes: int | str
-    max_poll_records: int | str
-    isolation_level: str
-    auto_offset_reset: str
-    check_crcs: bool | str
-    allow_auto_create_topics: bool | str
+    buffer_memory: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_partition_fetch_bytes: int
+    max_poll_records: int
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    auto_offset_reset: Literal["earliest", "latest", "none"]
+    check_crcs: bool
+    allow_auto_create_topics: bool
     interceptor_classes: str | Sequence[str | ConsumerInterceptor | type[ConsumerInterceptor]]
     deserializer_encoding: str
     key_deserializer_encoding: str | None

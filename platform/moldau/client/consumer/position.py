@@ -1,4 +1,4 @@
-"""A consumer's position in one partition, and its buffered records. No IO.
+"""A consumer's position in one partition, and its buffered records. No IO (see `consumer_core`).
 
     COMMITTED  -> the group's committed offset must be requested; if there is none: UNKNOWN
     UNKNOWN    -> there is no offset to start at: look up an end of the log, or a time
@@ -15,24 +15,41 @@ the next one to be fetched, and the records between are buffered. A seek or a ne
 responses to earlier fetches and look-ups void (`generation`, never used twice).
 
 A partition is fetched from its leader, or from the nearby replica that the leader has named
-(KIP-392), until that one fails or until `replica_until`.
+(KIP-392), until that one fails or until `replica_until`. An offset that this replica does not have
+is requested from the leader before it counts as out of range.
+
+Records beyond the end of an epoch in the leader's log were truncated (an unclean election).
+Buffered ones are dropped. If some were returned already, the position is reset; with
+auto.offset.reset=none each poll raises an error until a seek.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
+from moldau.client.base.part import Part
 from moldau.client.consumer.records import FetchedRecords
 from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.settings.offset_reset import BEGINNING, Reset
-from moldau.errors import BadData
-from moldau.errors.codes import KafkaError
+from moldau.errors import BadData, MoldauError, without_frames
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.ids import ZERO_UUID, Uuid
-from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, TopicPartition
+from moldau.link.metadata import NO_EPOCH, NO_LEADER, Metadata, Partition, TopicPartition
+from moldau.protocol.messages.fetch import PartitionData
+
+_LONG_S: Final = 10.0
+"""A partition that cannot be read for this long is logged."""
+_MISSING_S: Final = 5.0
+"""After this long the user gets the error of a missing topic or partition; retries continue."""
+_BEHIND_S: Final = 30.0
+"""So long to wait for metadata as new as the epoch of a position: that epoch may be invented."""
+MISSED: Final = "missed"
+"""The fact of a notice with the number of records that were deleted before they were read."""
+_MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class PositionState(Enum):
@@ -49,12 +66,43 @@ class PositionState(Enum):
 _ASKED_UNTIL_ANSWERED: Final = (PositionState.COMMITTED, PositionState.VALIDATING)
 
 
-class Asked(NamedTuple):
+class RequestedPosition(NamedTuple):
     """One partition of a pending fetch or look-up."""
 
     where: TopicPartition
     generation: int
     offset: int
+    epoch: int
+    look_up: Reset
+    """Where to begin if there is no position: an end of the log, or a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPolicy:
+    """What holds for all positions of a consumer."""
+
+    reset: Reset
+    """Where to begin in a partition whose position is unknown or out of range."""
+    fetch_bytes: int
+    """A partition with so many bytes in its buffer is not fetched."""
+    wait_s: Callable[[int], float]
+    """How long to wait after that many failures in a row."""
+    replica_s: float = 300.0
+    """For how long to fetch from a nearby replica."""
+    is_committed: bool = False
+    check_crcs: bool = True
+
+
+P = TypeVar("P", bound=Part)
+P_co = TypeVar("P_co", bound=Part, covariant=True)
+
+
+class Take(Protocol[P_co]):
+    """A way to open fetched data: as records or as columns."""
+
+    def __call__(
+        self, fetched: FetchedRecords, count_max: int, /, *, check_crc: bool
+    ) -> P_co | None: ...
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -62,10 +110,13 @@ class Position:
     """The position of a consumer in one partition."""
 
     where: TopicPartition
-    look_up: Reset
+    policy: ReadPolicy
     state: PositionState
-    _generations: Iterator[int]
+    _next_generation: Callable[[], int]
+    notices: list[MoldauError]
+    """What the shell must log: shared by all positions."""
     identity: TopicIdentity = field(default_factory=TopicIdentity)
+    look_up: Reset = field(init=False)
     generation: int = field(init=False)
     failed_in: PositionState = field(init=False)
     """While it is FAILED: the state before."""
@@ -103,8 +154,9 @@ class Position:
     replica_until: float = 0.0
 
     def __post_init__(self) -> None:
-        self.generation = next(self._generations)
+        self.generation = self._next_generation()
         self.failed_in = self.state
+        self.look_up = self.policy.reset
 
     @property
     def topic_id(self) -> Uuid:
@@ -134,14 +186,14 @@ class Position:
         self.epoch = self.fetch_epoch = NO_EPOCH
         self.look_up = look_up
 
-    def reset(self, look_up: Reset, why: str) -> None:
+    def _reset(self, why: str) -> None:
         """Drop the position. When a new one is found, log `why` with both offsets."""
         was = self.position
         self.identity.former = self.identity.former or self.identity.taken_away(was, self.epoch)
-        self.forget(look_up)
+        self.forget(self.policy.reset)
         self.was = (was, f"{why}: reading goes on where auto.offset.reset says")
 
-    def name_topic(self, topic_id: Uuid, offset: int, look_up: Reset, state: PositionState) -> bool:
+    def name_topic(self, topic_id: Uuid, offset: int, state: PositionState) -> bool:
         """Apply the topic id from metadata; the user is at `offset`. Return True if it replaces
         another id: buffered records are void.
 
@@ -153,7 +205,8 @@ class Position:
         back_at = self.identity.on_topic(topic_id, offset if self.position >= 0 else -1, self.epoch)
         former = self.identity.former
         is_same = former is None or former.topic_id == topic_id
-        begins_at = look_up if is_same or look_up.is_none else BEGINNING
+        reset = self.policy.reset
+        begins_at = reset if is_same or reset.is_none else BEGINNING
         if is_known_first and not self.identity.is_anothers:
             if self.position < 0:
                 self.look_up = begins_at
@@ -177,7 +230,7 @@ class Position:
         """Note the error that keeps it from being read; retries continue."""
         if self.trouble is None:
             self.trouble_since = now
-        self.trouble = error
+        self.trouble = without_frames(error)
 
     def well(self) -> None:
         """Note that its broker has answered."""
@@ -185,7 +238,7 @@ class Position:
 
     def make_void(self) -> None:
         """Make the responses to earlier requests void."""
-        self.generation = next(self._generations)
+        self.generation = self._next_generation()
 
     def _drop(self) -> None:
         self.make_void()
@@ -207,7 +260,7 @@ class Position:
         if self.state is not PositionState.FAILED:
             self.failed_in = self.state
         self.state = PositionState.FAILED
-        self.error = error
+        self.error = without_frames(error)
 
     def take_error(self) -> KafkaError | BadData | None:
         """Return the error, once; then reading continues, or a position must be found. After
@@ -220,27 +273,247 @@ class Position:
             self.state = PositionState.READING if self.position >= 0 else PositionState.UNKNOWN
         return error
 
-    def waits_for_newer(self, metadata: Metadata, now: float, longest_s: float) -> bool:
-        """Whether the records read up to here have a later epoch than the leader in metadata, and
-        this has lasted less than `longest_s`."""
+    # Looking it up
+
+    def put_off(self, now: float) -> None:
+        """Retry later, after a failure."""
+        self.waits_for_leader = False
+        self.failures += 1
+        self.not_before = now + self.policy.wait_s(self.failures)
+
+    def on_leader(self, known: Partition, *, is_alive: bool) -> None:
+        """Apply what metadata say of the partition. With a known epoch, the position is validated
+        against a new leader's log; if it waited for a leader, it is tried again once there is
+        one."""
+        if self.waits_for_leader and is_alive:
+            self.waits_for_leader = False
+            self.not_before = 0.0
+        if known.leader_epoch <= self.leader_epoch:
+            return
+        if self.state is PositionState.READING or self.state is PositionState.VALIDATING:
+            self.leader_epoch = known.leader_epoch
+            if self.fetch_epoch != NO_EPOCH:
+                self.state = PositionState.VALIDATING
+                self.make_void()
+
+    def on_not_led(self, error: KafkaError | None, now: float) -> None:
+        """Put off a look-up without a leader. `error` says why; None while the first metadata of
+        the topic were not received yet."""
+        if error is None:
+            self.put_off(now)
+        else:
+            self.on_look_up_failed(error, now)
+        self.waits_for_leader = self.state is not PositionState.FAILED
+
+    def on_look_up_failed(self, error: KafkaError, now: float) -> None:
+        """Retry a failed look-up, or fail if a retry cannot help. A missing topic becomes an error
+        after `_MISSING_S`; a validation is retried without limit."""
+        error = KafkaError(error.code, error.reason, **{**error.context, **self.where._asdict()})
+        is_passing = may_work_later(error) or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        if error.code in _MISSING and self.state is not PositionState.VALIDATING:
+            if self.missing_since is None:
+                self.missing_since = now
+            is_passing = now - self.missing_since < _MISSING_S
+        if is_passing:
+            self.in_trouble(error, now)
+            self.put_off(now)
+        else:
+            self.missing_since = None
+            if self.state in _ASKED_UNTIL_ANSWERED:
+                self.put_off(now)  # retried with backoff, not by every poll
+            self.fail(error)
+
+    def on_committed(self, offset: int | None, epoch: int) -> None:
+        """Apply the committed offset; None if there is none."""
+        if self.state is PositionState.COMMITTED:
+            if offset is not None:
+                self._begin_at(offset, epoch)
+            else:
+                self.well()
+                self.forget(self.look_up)
+
+    def on_found(self, offset: int, epoch: int) -> None:
+        """Apply the looked-up offset of an unknown position."""
+        if self.state is PositionState.UNKNOWN:
+            self._begin_at(offset, epoch)
+
+    def _begin_at(self, offset: int, epoch: int) -> None:
+        """Begin at a found offset. Log it if an earlier position was lost."""
+        is_same_topic = self.was is not None
+        was = self.was or self.identity.tell()
+        self.well()
+        self.seek(offset, epoch)
+        if was is not None:
+            facts: dict[str, object] = {"old_offset": was[0], "new_offset": offset}
+            if is_same_topic and offset > was[0]:
+                facts[MISSED] = offset - was[0]
+            self._note(was[1], **facts)
+
+    def _note(self, reason: str, **facts: object) -> None:
+        facts = {**facts, **self.where._asdict(), "setting": "auto.offset.reset"}
+        self.notices.append(MoldauError(reason, **facts))
+
+    def waits_for_newer(self, metadata: Metadata, now: float) -> bool:
+        """Whether to wait for newer metadata before validating. Those known are older than a
+        committed or sought position: their leader may not know its epoch, so its log would seem
+        truncated (KIP-320)."""
         known = metadata.partition(self.where)
         if known is None or not NO_EPOCH < known.leader_epoch < self.fetch_epoch:
             return False
         if self.behind_since is None:
             self.behind_since = now
-        return now - self.behind_since < longest_s
+        if now - self.behind_since >= _BEHIND_S:
+            return False
+        reason = "metadata are older than the epoch of the position"
+        facts = {**self.where._asdict(), "epoch": self.fetch_epoch}
+        self.in_trouble(KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, reason, **facts), now)
+        self.put_off(now)
+        return True
+
+    def on_validated(self, end_offset: int, epoch: int) -> None:
+        """Compare with the position's epoch and its end in the leader's log; -1 if the leader has
+        no such epoch."""
+        if self.state is not PositionState.VALIDATING:
+            return
+        self.failures = 0
+        self.well()
+        self.state = PositionState.READING
+        if end_offset >= self.fetch_offset:
+            return
+        leader_epoch = self.leader_epoch
+        if self.position <= end_offset:
+            self.seek(self.position, min(self.epoch, epoch))
+        elif self.policy.reset.is_none:
+            self.seek(self.position, self.epoch)
+            if self.epoch == NO_EPOCH:
+                return  # nothing was read from it: a fetch shows whether the offset is in the log
+            # Each poll validates again until the user seeks: the question has an answer now.
+            self.state = PositionState.VALIDATING
+            reason = (
+                "the log was truncated: records that were read are gone from it, and "
+                "auto.offset.reset is none: seek to go on"
+            )
+            facts = {**self.where._asdict(), "offset": self.position, "log_ends": end_offset}
+            setting = "auto.offset.reset"
+            code = ErrorCode.OFFSET_OUT_OF_RANGE
+            self.fail(KafkaError(code, reason, **facts, setting=setting))
+        elif end_offset < 0:
+            self._reset("the log was truncated below all that was read of it")
+        else:
+            self._note(
+                "the log was truncated (an unclean election): records that were given out are gone "
+                "from it, and it is read on from where it still is the same",
+                old_offset=self.position,
+                new_offset=end_offset,
+            )
+            self.seek(end_offset, epoch)
+        self.leader_epoch = leader_epoch
+
+    # Fetching
 
     def source(self, metadata: Metadata, now: float) -> int:
         """Return the broker to fetch from; -1 if there is none."""
-        leader = metadata.leader_of(self.where)
+        partition = metadata.partition(self.where)
         if self.replica != NO_LEADER:
-            partition = metadata.partition(self.where)
             is_there = partition is not None and self.replica not in partition.offline
             if now < self.replica_until and is_there and self.replica in metadata.brokers:
                 return self.replica
             self.replica = NO_LEADER
-        return leader if leader in metadata.brokers else NO_LEADER
+        if partition is None or partition.leader not in metadata.brokers:
+            return NO_LEADER
+        return partition.leader
 
-    def asked(self) -> Asked:
+    def requested(self) -> RequestedPosition:
         """Return what to compare when the response comes."""
-        return Asked(self.where, self.generation, self.fetch_offset)
+        return RequestedPosition(
+            self.where, self.generation, self.fetch_offset, self.fetch_epoch, self.look_up
+        )
+
+    def on_data(self, data: PartitionData, now: float) -> None:
+        """Apply a successful fetch."""
+        self.failures = 0
+        self.not_before = 0.0
+        self.well()
+        self.high_watermark = data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica != NO_LEADER:
+            self.replica = data.preferred_read_replica
+            self.replica_until = now + self.policy.replica_s
+        is_committed = self.policy.is_committed
+        end = self.readable_end = data.last_stable_offset if is_committed else data.high_watermark
+        if not data.records:
+            return
+        aborted = (data.aborted_transactions or []) if is_committed else None
+        offset = self.fetch_offset
+        try:
+            fetched = FetchedRecords(self.where, offset, data.records, aborted, end)
+        except BadData as error:
+            self.fail(error)
+            return
+        if fetched.end_offset > offset:
+            self.fetch_offset = fetched.end_offset
+            self.fetch_epoch = fetched.end_epoch
+            self.buffered.append(fetched)
+            self.buffered_bytes += fetched.size_bytes
+
+    def on_refused(self, error: KafkaError, now: float) -> None:
+        """Handle a failed fetch."""
+        was_near, self.replica = self.replica, NO_LEADER
+        is_out_of_range = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        if is_out_of_range and was_near != NO_LEADER:
+            return
+        if is_out_of_range and not self.policy.reset.is_none:
+            # Buffered records are returned first: the user's position is still in the log.
+            if self.buffered:
+                self.put_off(now)
+            else:
+                self._reset("the offset is not in the log any more, or not yet")
+        elif error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self.in_trouble(error, now)
+            self.put_off(now)
+        else:
+            facts = {**error.context, **self.where._asdict(), "offset": self.fetch_offset}
+            facts |= {"setting": "auto.offset.reset"} if is_out_of_range else {}
+            self.fail(KafkaError(error.code, error.reason, **facts))
+
+    # Records out
+
+    def take(self, take: Take[P], count_max: int) -> P | None:
+        """Take records from the first buffered fetch, and remove it when it is empty. If it is
+        damaged, fail and return None."""
+        fetched = self.buffered[0]
+        try:
+            part = take(fetched, count_max, check_crc=self.policy.check_crcs)
+        except BadData as error:
+            self.position = fetched.position
+            self.fail(error)
+            return None
+        self.position = max(self.position, fetched.position)
+        if fetched.leader_epoch != NO_EPOCH:
+            self.epoch = fetched.leader_epoch
+        if part is None:
+            self.buffered.popleft()
+            self.buffered_bytes -= fetched.size_bytes
+        elif self.identity.former is not None:
+            self.identity.on_taken(part.first_offset)
+        return part
+
+
+def lasting_troubles(positions: Iterable[Position], now: float) -> Iterator[MoldauError]:
+    """Return what to log: a lasting trouble once, and once for all partitions of a topic that have
+    it."""
+    alike: dict[tuple[str, str], list[Position]] = {}
+    for each in positions:
+        if each.trouble_since is not None and now - each.trouble_since >= _LONG_S:
+            alike.setdefault((each.where.topic, str(each.trouble)), []).append(each)
+            each.trouble_since = None
+    for (topic, _), some in alike.items():
+        first = some[0]
+        assert first.trouble is not None
+        facts: dict[str, object] = dict(first.trouble.context)
+        if len(some) > 1:
+            facts |= {"topic": topic, "partitions": sorted(each.where.partition for each in some)}
+        else:
+            facts |= {"offset": first.position, **first.where._asdict()}
+        reason = f"nothing could be read for {_LONG_S:g} s, and it is tried on: "
+        yield MoldauError(f"{reason}{first.trouble.reason}", **facts)

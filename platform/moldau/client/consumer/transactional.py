@@ -12,33 +12,48 @@ from typing import TYPE_CHECKING
 
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import GroupMetadata
+from moldau.client.base.user_code import LOG
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.client.consumer.fetcher import Fetcher
     from moldau.client.consumer.membership import ConsumerGroup
-    from moldau.client.consumer.reading import Reading
+
+
+def in_transactions(fetcher: Fetcher, group: ConsumerGroup) -> TransactionalReading:
+    """Leave the commits to a producer's transactions, from the first call on."""
+    core = fetcher.core
+    if core.transactional is None:
+        core.transactional = TransactionalReading(fetcher, group)
+        if not core.policy.is_committed:
+            LOG.warning(
+                "consumer: it reads for transactions, and also what others abort: give it "
+                "isolation_level='read_committed'"
+            )
+    return core.transactional
 
 
 class TransactionalReading:
     """How far one consumer has read, and how far its transactions have committed that."""
 
-    def __init__(self, reading: Reading, group: ConsumerGroup) -> None:
+    def __init__(self, fetcher: Fetcher, group: ConsumerGroup) -> None:
         """Raise KafkaError if records were returned already that auto commit may commit."""
-        self._reading = reading
+        self._fetcher = fetcher
+        self._core = fetcher.core
         self._group = group
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._lost = set[TopicPartition]()
         self.is_open = False
         """Whether a transaction is open that sends the offsets of this consumer."""
-        if group.commits_by_itself and self.uncommitted():
+        if group.commits.by_itself and self.uncommitted():
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 "the consumer commits by itself, and has returned records before the first "
                 "transaction: make it with enable_auto_commit=False",
                 setting="enable.auto.commit",
             )
-        group.commits_by_itself = False
+        group.commits.by_itself = False
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -66,7 +81,7 @@ class TransactionalReading:
         """Return the offsets after all returned records, of partitions where that is news."""
         return {
             where: each
-            for where, each in self._reading.consumed().items()
+            for where, each in self._core.progress.consumed().items()
             if each.offset != self._base(where).offset
         }
 
@@ -75,7 +90,7 @@ class TransactionalReading:
         found = self._committed.get(where)
         if found is not None:
             return found
-        position = self._reading.assignment.require(where)
+        position = self._core.require(where)
         return OffsetAndMetadata(position.began_at, "", position.began_at_epoch)
 
     def check(self) -> None:
@@ -93,13 +108,14 @@ class TransactionalReading:
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Note offsets that a transaction has committed."""
         for where, each in offsets.items():
-            if self._reading.assignment.get(where) is not None:
+            if self._core.positions.get(where) is not None:
                 self._committed[where] = each
 
     def rewind(self) -> None:
         """Read again all that was returned and not committed."""
         self._lost.clear()
-        for where in self.uncommitted():
-            base = self._base(where)
-            if base.offset >= 0:
-                self._reading.seek(where, base.offset, base.leader_epoch)
+        bases = {where: self._base(where) for where in self.uncommitted()}
+        known = {where: each for where, each in bases.items() if each.offset >= 0}
+        self._fetcher.seek(
+            {where: (each.offset, each.leader_epoch) for where, each in known.items()}
+        )

@@ -36,15 +36,27 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from moldau.client.group.classic_requests import heartbeat, join, leave, sync
 from moldau.client.group.member import Ask, Identity, MemberSettings, Ready, Retries
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from moldau.protocol.messages.leave_group import LeaveGroupResponse
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from moldau.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from moldau.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -146,6 +158,7 @@ class ClassicMember:
         self._reason = ""
         self._last_heartbeat = 0.0
         self._last_heard = 0.0
+        self._is_in_doubt = False
 
     @property
     def identity(self) -> Identity:
@@ -235,6 +248,7 @@ class ClassicMember:
 
     def lose(self, reason: str) -> None:
         """Handle the loss of the membership: join as a new member."""
+        self._is_in_doubt = False
         self._forget()
         self._reason = reason
         self._protocol.on_lost(None)
@@ -253,8 +267,25 @@ class ClassicMember:
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
         """Handle a rejected commit: its code may mean that the membership is lost."""
         is_settled = identity == self.identity and self.state is ClassicMemberState.STABLE
-        if is_settled and code in _LOST_MEMBERSHIP:
+        if is_settled and (code in _LOST_MEMBERSHIP or self._has_fenced_itself(code)):
             self.lose("a commit was refused")
+
+    def _has_fenced_itself(self, code: ErrorCode) -> bool:
+        """Whether FENCED_INSTANCE_ID may be no other member's doing, as what the coordinator knows
+        of this one is in doubt. One of two things has happened then:
+
+        1. The member joined, as a static one under a new id. The broker died before it had written
+           that down, and the next coordinator knows the member by its former id.
+        2. The member's join got no answer, and was carried out late.
+
+        It joins again, once: only if the coordinator has confirmed an id since may that be so
+        again. If another member does have the name, it stays fenced, or that one is."""
+        return code is ErrorCode.FENCED_INSTANCE_ID and self._is_in_doubt
+
+    def _confirm(self) -> None:
+        """The coordinator knows the member by its present id."""
+        self._retries.worked()
+        self._is_in_doubt = False
 
     def _forget(self) -> None:
         self.member_id = self.leader_id = ""
@@ -301,6 +332,8 @@ class ClassicMember:
         asked, self._asked = self._asked, None
         if isinstance(answer, Response):
             self._last_heard = now
+        else:
+            self._is_in_doubt = True
         if asked.response is LeaveGroupResponse:
             self._forget()
             self._go(ClassicMemberState.OUT)
@@ -361,14 +394,14 @@ class ClassicMember:
         elif code:
             self._refused(code, now)
         else:
-            self._retries.worked()
+            self._confirm()
             self._last_heartbeat = now
             self._go(ClassicMemberState.STABLE)
             self._protocol.on_share(bytes(answer.assignment), now)
 
     def _on_heartbeat(self, code: ErrorCode, now: float) -> None:
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._retries.worked()
+            self._confirm()
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.join_again("the group rebalances")
         elif code:
@@ -376,11 +409,88 @@ class ClassicMember:
 
     def _refused(self, code: ErrorCode, now: float) -> None:
         error = KafkaError(code)
-        if code in _LOST_MEMBERSHIP:
+        if code in _LOST_MEMBERSHIP or self._has_fenced_itself(code):
             self.lose("the coordinator does not know the member")
         elif not error.retriable:
             self.fail(error)
         else:
+            self._is_in_doubt = True
             self.put_off(now)
             if self.state is ClassicMemberState.SYNCING:
                 self.join_again("the coordinator has moved")
+
+
+def join(
+    terms: MemberSettings,
+    member_id: str,
+    protocol_type: str,
+    protocols: Mapping[str, bytes],
+    reason: str,
+) -> Ask:
+    """Return a request to join, or join again; answered when all members have joined, or the
+    rebalance takes too long."""
+    request = JoinGroupRequest(
+        group_id=terms.group_id,
+        session_timeout_ms=round(terms.session_timeout_s * 1000),
+        rebalance_timeout_ms=round(terms.poll_interval_s * 1000),
+        member_id=member_id,
+        group_instance_id=terms.instance_id,
+        protocol_type=protocol_type,
+        protocols=[
+            JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols.items()
+        ],
+        reason=reason or None,
+    )
+    return Ask(request, JoinGroupResponse, terms.rebalance_answer_s)
+
+
+def sync(
+    terms: MemberSettings,
+    member: Identity,
+    protocol_type: str,
+    protocol: str,
+    shares: Mapping[str, bytes],
+) -> Ask:
+    """Return a request for the member's share; the leader's has the shares of all."""
+    request = SyncGroupRequest(
+        group_id=terms.group_id,
+        generation_id=member.epoch,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        protocol_type=protocol_type,
+        protocol_name=protocol,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=name, assignment=data)
+            for name, data in shares.items()
+        ],
+    )
+    return Ask(request, SyncGroupResponse, terms.rebalance_answer_s)
+
+
+def heartbeat(terms: MemberSettings, member: Identity) -> Ask:
+    """Return a heartbeat."""
+    request = HeartbeatRequest(
+        group_id=terms.group_id,
+        generation_id=member.epoch,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+    )
+    return Ask(request, HeartbeatResponse)
+
+
+def leave(terms: MemberSettings, member_id: str, reason: str) -> Ask:
+    """Return a request to leave the group."""
+    request = LeaveGroupRequest(
+        group_id=terms.group_id,
+        members=[
+            MemberIdentity(
+                member_id=member_id, group_instance_id=terms.instance_id, reason=reason or None
+            )
+        ],
+    )
+    return Ask(request, LeaveGroupResponse)
+
+
+def describe(terms: MemberSettings) -> Ask:
+    """Return a request for the partitions of each member."""
+    return Ask(DescribeGroupsRequest(groups=[terms.group_id]), DescribeGroupsResponse)

@@ -31,8 +31,7 @@ from moldau.client.group.assignors import (
     Subscription,
     Topics,
 )
-from moldau.client.group.classic import ClassicMember, ClassicMemberState
-from moldau.client.group.classic_requests import describe
+from moldau.client.group.classic import ClassicMember, ClassicMemberState, describe
 from moldau.client.group.member import (
     FENCED,
     NOBODY,
@@ -54,7 +53,7 @@ from moldau.client.group.subscription_bytes import (
     encode_assignment,
     encode_subscription,
 )
-from moldau.errors import BadData, MoldauError
+from moldau.errors import BadData, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.link.metadata import TopicPartition
@@ -433,9 +432,9 @@ class ClassicConsumer(Member):
             return
         if isinstance(error, KafkaError):
             error = in_words(error, self.terms, _HINTS)
-        self._error = error
+        self._error = without_frames(error)
         if self._owned_soon():
-            self.notices.append(error)
+            self.notices.append(without_frames(error))
         self._lose_everything()
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:

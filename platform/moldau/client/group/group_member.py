@@ -54,11 +54,11 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
 from moldau.link import settings as link_rows
 from moldau.link.arguments import seconds, seconds_at_most, text_of, told
-from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
 from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 
 _CLOSE_S: Final = 30.0
 _METHODS: Final = ("metadata", "assign", "on_assigned", "on_revoked")

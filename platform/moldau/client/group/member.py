@@ -16,7 +16,8 @@ Invariants:
 - An error that a retry does not heal is returned by `take_error` once. The member is then out of
   the group, and the next poll tries to join again. Except if another member has its
   `group.instance.id` (FENCED_INSTANCE_ID): joining again would fence that one, which would do the
-  same in turn. So that error stays, and the member out, until the user unsubscribes.
+  same in turn. So that error stays, and the member out, until the user unsubscribes. A classic
+  member whose requests got no answer before may have fenced itself, and joins again once.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
-from moldau.link.backoff import Backoff
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from random import Random

@@ -25,6 +25,7 @@ from moldau.client.group.offset_requests import (
     fetch_request,
     fetched,
 )
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.cluster import Cluster
@@ -150,7 +151,7 @@ class GroupOffsets:
             problems += await self._commit_some(by_name, left, None, is_given_up)
         fatal = [each for each in problems if not each.retriable]
         if problems:
-            raise (fatal or problems)[0]
+            raise without_frames((fatal or problems)[0])
 
     async def _commit_some(
         self,

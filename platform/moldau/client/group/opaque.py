@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.client.group.classic import NO_GENERATION, ClassicMember, ClassicMemberState
 from moldau.client.group.member import NOBODY, Identity, MemberSettings, Ready, in_words
 from moldau.client.group.protocols import Assigned
-from moldau.errors import BadData, MoldauError
+from moldau.errors import BadData, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.join_group import JoinGroupResponse
@@ -136,7 +136,7 @@ class OpaqueMember:
 
     def fail(self, error: BaseException) -> None:
         """End the membership with an error, and leave."""
-        self.error = self.error or error
+        self.error = self.error or without_frames(error)
         self.leave(f"the member has failed: {error}"[:255])
 
     # Called by the shell
@@ -230,7 +230,7 @@ class OpaqueMember:
                 facts = {} if instance is None else {"instance": instance}
                 facts["protocol_type"] = self.protocol_type
                 error = in_words(error, self.terms, _HINTS, **facts)
-            self.error = self.error or error
+            self.error = self.error or without_frames(error)
 
     # Calls
 

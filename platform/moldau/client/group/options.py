@@ -10,6 +10,6 @@ class MemberOptions(ClientOptions, total=False):
     """Those of `GroupMember`."""
 
     group_instance_id: str | None
-    session_timeout_ms: int | str
-    heartbeat_interval_ms: int | str
-    rebalance_timeout_ms: int | str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 Metadata = Sequence[tuple[str, bytes]]
 Assignments = Mapping[str, bytes]
@@ -55,3 +55,16 @@ class Protocols(Protocol):
     def on_revoked(self) -> Awaitable[None] | None:
         """Called before the group rebalances, or this member leaves: the last moment to commit. If
         the protocol lets members keep something until they know their new share, keep it."""
+
+
+GROUP_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+GROUP_TYPES: Final = ("classic", "consumer", "share", "streams")

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from moldau.client.base.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.member import Ask, MemberSettings, Ready
-from moldau.errors import MoldauError
+from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.join_group import JoinGroupRequest
@@ -117,7 +117,7 @@ class GroupSession:
             self._unreached_since = None
         except KafkaError as error:
             self._note_unreached(error)
-            answer = _maybe_later(error)
+            answer = _maybe_later(without_frames(error))
         finally:
             self._asking = None
         self._core.on_answer(answer, self._clock.monotonic())

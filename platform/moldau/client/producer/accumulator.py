@@ -29,9 +29,9 @@ from moldau.client.producer.run import Run
 from moldau.client.producer.splitting import Fit
 from moldau.client.producer.transaction import TransactionStates
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.backoff import Backoff
 from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from random import Random

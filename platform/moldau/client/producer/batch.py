@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer, stamp_producer
@@ -180,7 +181,7 @@ class Batch:
         assert not self.is_done, "a batch ends once"
         self.base_offset = base_offset
         self.timestamp = timestamp
-        self.error = error
+        self.error = without_frames(error)
         failed = BatchState.LATE if is_under_way else BatchState.FAILED
         self.become(
             BatchState.STORED if error is None else failed

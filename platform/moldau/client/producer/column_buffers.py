@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from moldau.client.base.columns import PartitionColumns
-from moldau.client.base.extras import need
 from moldau.client.producer.columns import (
     as_binary,
     as_milliseconds,
@@ -22,6 +21,7 @@ from moldau.client.producer.columns import (
 )
 from moldau.client.producer.run import content
 from moldau.link.arguments import told
+from moldau.plugins.extras import need
 from moldau.records import BatchBuilder, Buffer, ColumnBuffers, HeaderBuffers, Headers, Row, Spans
 
 _KNOWN: Final = {"topic", "partition", "offset", "timestamp", "key", "value", "headers"}

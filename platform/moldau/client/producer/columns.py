@@ -14,9 +14,9 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from moldau.client.base.arguments import check_numbers, check_timestamp, check_timestamps
-from moldau.client.base.extras import need
 from moldau.client.producer.run import BufferRun, RowRun, Run, ValueRun
 from moldau.link.arguments import told
+from moldau.plugins.extras import need
 from moldau.records import Headers, HeadersGiven, Row, Spans, span_list
 
 _KNOWN: Final = ("value", "key", "headers", "timestamp", "partition")

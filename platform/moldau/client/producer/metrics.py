@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from moldau.client.producer.batch import Batch
 from moldau.metrics import Registry
-from moldau.metrics.windows import Sampled, average, largest
+from moldau.metrics.windows import SampledRows, average, largest
 from moldau.runtime import Clock
 
 Measure: TypeAlias = Callable[[], float]
@@ -44,12 +44,12 @@ class ProducerMetrics:
         self.registry = Registry()
         self._clock = clock
         self._window = (clock, window_s, samples_max)
-        self._batches: dict[str, Sampled] = {}
-        self._retries: dict[str, Sampled] = {}
-        self._errors: dict[str, Sampled] = {}
-        self._splits: dict[str, Sampled] = {}
-        self._requests: dict[int, Sampled] = {}
-        self.exhausted = Sampled(*self._window)
+        self._batches: dict[str, SampledRows] = {}
+        self._retries: dict[str, SampledRows] = {}
+        self._errors: dict[str, SampledRows] = {}
+        self._splits: dict[str, SampledRows] = {}
+        self._requests: dict[int, SampledRows] = {}
+        self.exhausted = SampledRows(*self._window)
         self._spent_ns = {BUFFER_WAIT: 0, FLUSH: 0, METADATA_WAIT: 0}
         self._measures: dict[str, Measure] = {}
         self._declare()
@@ -65,7 +65,7 @@ class ProducerMetrics:
                 continue
             sampled = self._batches.get(topic)
             if sampled is None:
-                sampled = self._batches[topic] = Sampled(*self._window, 5)
+                sampled = self._batches[topic] = SampledRows(*self._window, 5)
             assert batch.data is not None
             size, before, count = len(batch.data), batch.reserved_bytes, batch.count
             queue_ms = (now - batch.created) * 1000
@@ -78,7 +78,7 @@ class ProducerMetrics:
         now = self._clock.monotonic()
         sampled = self._requests.get(node_id)
         if sampled is None:
-            sampled = self._requests[node_id] = Sampled(*self._window, 4)
+            sampled = self._requests[node_id] = SampledRows(*self._window, 4)
         size = sum([len(each.data) for each in batches if each.data is not None])
         records = sum([each.count for each in batches])
         sampled.add(now, size, records, (now - sent_at) * 1000, throttle_ms)
@@ -95,10 +95,10 @@ class ProducerMetrics:
         """Add the time since `since_ns` to a kind of waiting."""
         self._spent_ns[what] += self._clock.monotonic_ns() - since_ns
 
-    def _of(self, among: dict[str, Sampled], topic: str) -> Sampled:
+    def _of(self, among: dict[str, SampledRows], topic: str) -> SampledRows:
         found = among.get(topic)
         if found is None:
-            found = among[topic] = Sampled(*self._window)
+            found = among[topic] = SampledRows(*self._window)
         return found
 
     # Asking
@@ -170,15 +170,15 @@ class ProducerMetrics:
             self.gauge(f"{name}-ns-total", doc, partial(self._spent_ns.__getitem__, name))
 
 
-def _rate(among: Iterable[Sampled]) -> float:
+def _rate(among: Iterable[SampledRows]) -> float:
     return sum(each.rate() for each in among)
 
 
-def _total(among: Iterable[Sampled]) -> float:
+def _total(among: Iterable[SampledRows]) -> float:
     return sum(each.totals[0] for each in among)
 
 
-def _rate_and_total(name: str, sampled: Sampled | None, index: int = 0) -> dict[str, float]:
+def _rate_and_total(name: str, sampled: SampledRows | None, index: int = 0) -> dict[str, float]:
     if sampled is None:
         return {f"{name}-rate": 0.0, f"{name}-total": 0.0}
     return {f"{name}-rate": sampled.rate(index), f"{name}-total": sampled.totals[index]}

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from moldau.client.producer.partitioner import RecordPartitioner
 from moldau.client.producer.record import ProducerInterceptor
@@ -13,29 +14,29 @@ from moldau.client.settings.options import RecordOptions
 class ProducerOptions(RecordOptions, total=False):
     """Those of `Producer`."""
 
-    acks: int | str
-    enable_idempotence: bool | str | None
+    acks: Literal["all", "-1", "0", "1", -1, 0, 1]
+    enable_idempotence: bool | None
     compression_type: str
-    compression_gzip_level: int | str
-    compression_lz4_level: int | str
-    compression_zstd_level: int | str
-    batch_size: int | str
-    linger_ms: int | str
-    buffer_memory: int | str
-    max_block_ms: int | str
-    max_request_size: int | str
-    max_in_flight_requests_per_connection: int | str
-    delivery_timeout_ms: int | str
-    batch_waiting_size: int | str
-    retries: int | str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    batch_size: int
+    linger_ms: int
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    max_in_flight_requests_per_connection: int
+    delivery_timeout_ms: int
+    batch_waiting_size: int
+    retries: int
     partitioner_class: str | RecordPartitioner | type[RecordPartitioner] | None
-    partitioner_ignore_keys: bool | str
-    partitioner_adaptive_partitioning_enable: bool | str
-    partitioner_availability_timeout_ms: int | str
-    metadata_max_idle_ms: int | str
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    metadata_max_idle_ms: int
     transactional_id: str | None
-    transaction_timeout_ms: int | str
-    transaction_two_phase_commit_enable: bool | str
+    transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
     interceptor_classes: str | Sequence[str | ProducerInterceptor | type[ProducerInterceptor]]
     serializer_encoding: str
     key_serializer_encoding: str | None

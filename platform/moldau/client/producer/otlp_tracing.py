@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
 from moldau.errors import ConfigError
-from moldau.link.otlp_traces import TraceSettings, trace_settings
-from moldau.link.traces_here import Traces, traces_here
+from moldau.link.telemetry.traces import Traces, TraceSettings, trace_settings, traces_here
 from moldau.runtime.children import process_environment
 from moldau.tracing import Kind, Span, SpanContext, Tracer, about, read_context, with_context
-from moldau.tracing.choice import Choice
+from moldau.tracing.sampling import Choice
 from moldau.tracing.spans import LINKS_MAX
 
 if TYPE_CHECKING:

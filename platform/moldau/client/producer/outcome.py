@@ -45,9 +45,10 @@ from moldau.client.producer.refusal import (
     UNANSWERED,
 )
 from moldau.client.producer.splitting import Fit
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.backoff import Backoff
 from moldau.records import NO_PRODUCER
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from random import Random
@@ -109,7 +110,7 @@ class Outcomes:
         """Handle a batch that the broker rejected, or that got no response."""
         queue = self._buffer.queues[batch.where]
         queue.in_flight.remove(batch)
-        batch.last_error = error
+        batch.last_error = without_frames(error)
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and not batch.is_done:
             if batch.trace:
                 self._stored(queue, batch)

@@ -77,6 +77,7 @@ from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.config import Settings
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import seconds_at_most, told
 from moldau.link.cluster import Cluster
@@ -646,7 +647,7 @@ class Producer(Generic[K, V]):
                 if not abort:
                     await sender.settle_or_give_up(timeout_s)
         except (asyncio.CancelledError, KafkaError) as error:
-            cut_off_by = error
+            cut_off_by = without_frames(error)
             raise
         finally:
             if cut_off_by is None or not sender.is_waited_for:

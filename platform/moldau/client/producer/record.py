@@ -8,11 +8,11 @@ from typing import Any, Final, Protocol, TypedDict
 
 from moldau.client.base.arguments import check_number, check_timestamp, name_of
 from moldau.client.producer.delivery import Sent
-from moldau.client.serdes.contract import SerializationFailed
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.link.arguments import told
 from moldau.records import HeadersGiven
+from moldau.values.failures import SerializationFailed
 
 
 class OnDelivery(Protocol):

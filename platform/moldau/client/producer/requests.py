@@ -12,8 +12,7 @@ from moldau.client.producer.transaction import PRODUCE_NEWEST_V1, TransactionSta
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
-from moldau.link.metadata import Metadata, TopicPartition
-from moldau.link.speech import Listener, Speaker
+from moldau.link.metadata import Listener, Metadata, Speaker, TopicPartition
 from moldau.protocol.messages import produce as producing
 
 _NEWEST_WITH_NAMES: Final = 12

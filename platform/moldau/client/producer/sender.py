@@ -26,10 +26,10 @@ from moldau.client.producer.transaction_errors import (
 from moldau.client.producer.transaction_sender import TransactionSender
 from moldau.client.settings import producer as own_rows
 from moldau.config import Settings
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors import without_frames
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.ids import Uuid
 from moldau.link.arguments import seconds
-from moldau.link.backoff import may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
 from moldau.link.lifetime import closed
@@ -303,7 +303,7 @@ class Sender:
         try:
             await self._cluster.connection(node_id)
         except KafkaError as error:
-            self._buffer.trouble = error
+            self._buffer.trouble = without_frames(error)
             self._cluster.request_refresh()
             await asyncio.sleep(self._cluster.backoff.wait_s(1, self._runtime.random))
         finally:
@@ -433,7 +433,7 @@ class Sender:
             if answer.error_code:
                 raise KafkaError(answer.error_code, api="InitProducerId")
         except KafkaError as error:
-            self._buffer.trouble = error
+            self._buffer.trouble = without_frames(error)
             raise
         self._buffer.trouble = None
         return answer
@@ -533,7 +533,7 @@ class Sender:
         self._accumulator.fail_all(error)
         for future in self._waking.values():
             if not future.done():
-                future.set_exception(again(error))
+                future.set_exception(again(without_frames(error)))
         if self.transaction is not None:
             self.transaction.note_idle(is_closed=True)
 

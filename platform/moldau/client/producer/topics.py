@@ -17,8 +17,7 @@ from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.sender import Sender
 from moldau.client.settings import producer as own_rows
 from moldau.config import Settings
-from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.backoff import may_work_later
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed
 from moldau.link.metadata import Topic, TopicPartition

@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.base.extras import need
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
+from moldau.plugins.extras import need
 from moldau.records import ConsumerRecord
 
 if TYPE_CHECKING:

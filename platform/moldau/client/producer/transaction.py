@@ -41,8 +41,8 @@ from moldau.client.producer.transaction_errors import (
     is_fatal,
     of_kind,
 )
-from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.backoff import Backoff, may_work_later
+from moldau.errors import without_frames
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import add_partitions_to_txn as adding
@@ -54,6 +54,7 @@ from moldau.protocol.messages.add_offsets_to_txn import (
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.records import NO_PRODUCER, Producer
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from random import Random
@@ -554,7 +555,7 @@ class TransactionStates:
         if self.state is TransactionState.FATAL:
             return
         if may_work_later(error):
-            self.trouble = error
+            self.trouble = without_frames(error)
             self._tries += 1
             is_busy = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
             wait_s = CONCURRENT_S if is_busy else self._backoff.wait_s(self._tries, self._random)

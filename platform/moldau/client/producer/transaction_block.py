@@ -56,8 +56,7 @@ class Transaction:
     async def begin(self) -> None:
         """Begin the transaction. Raise TransactionError."""
         if self._consumer is not None:
-            group = self._consumer._require_group("commit in a transaction")
-            self._reading = self._consumer._reading.in_transactions(group)
+            self._reading = self._consumer._in_transactions()
         await self._transactions.begin()
         if self._reading is not None:
             self._reading.is_open = True

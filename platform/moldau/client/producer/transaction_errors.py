@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.client.producer.refusal import OF_CONTENT
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 
@@ -143,7 +144,7 @@ def abortable(error: KafkaError) -> AbortableTransactionError:
     """Return the error that says to abort the transaction because of this one."""
     reason = _ABORT_REASONS.get(error.code, _ABORT)
     made = AbortableTransactionError(error.code, reason, why=error.reason, **error.context)
-    made.__cause__ = error
+    made.__cause__ = without_frames(error)
     return made
 
 
@@ -161,5 +162,5 @@ def fatal(error: KafkaError) -> FatalTransactionError:
     reason = _REASONS.get(error.code, _CLOSE)
     context = {"why": error.reason, **error.context}
     made = FatalTransactionError(error.code, reason, **context)
-    made.__cause__ = error
+    made.__cause__ = without_frames(error)
     return made

@@ -20,6 +20,7 @@ from moldau.client.producer.transaction_errors import (
     dropped,
     of_kind,
 )
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
@@ -185,7 +186,7 @@ class TransactionSender:
             request = _fitting(ask.request, version)
             answer = await connection.request(request, ask.response, version=version)
         except KafkaError as error:
-            answer = error
+            answer = without_frames(error)
         self.states.on_answer(ask, answer, self._clock.monotonic())
         if self.states.trouble is not None:
             coordinator.note(self.states.trouble.code)

@@ -22,6 +22,7 @@ from moldau.client.producer.transaction import TransactionState, TransactionStat
 from moldau.client.producer.transaction_errors import TransactionError, dropped, of_kind
 from moldau.client.settings import producer as rows
 from moldau.config import Settings
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import told
 from moldau.link.cluster import Cluster
@@ -308,7 +309,7 @@ def _not_taken(error: Exception) -> KafkaError:
         "a send of this transaction was refused, so that its records are not in it",
         error=str(error) or repr(error),
     )
-    made.__cause__ = error
+    made.__cause__ = without_frames(error)
     return made
 
 

@@ -17,15 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.values.failures import DeserializationFailed, SerializationFailed
+from moldau.values.schema import Schema
+
 if TYPE_CHECKING:
     from moldau.client.serdes.avro import AvroDeserializer, AvroSerializer
-    from moldau.client.serdes.contract import (
-        DeserializationFailed,
-        Deserializer,
-        Place,
-        SerializationFailed,
-        Serializer,
-    )
+    from moldau.client.serdes.contract import Deserializer, Place, Serializer
     from moldau.client.serdes.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
     from moldau.client.serdes.plain import (
         BooleanDeserializer,
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
     from moldau.client.serdes.registry import (
         RegistryError,
         RegistryOptions,
-        Schema,
         SchemaRegistry,
     )
     from moldau.client.serdes.registry.naming import (
@@ -54,39 +50,22 @@ if TYPE_CHECKING:
     )
     from moldau.client.serdes.typed_json import JsonDeserializer, JsonSerializer
 
-_HOMES = {
-    "AvroDeserializer": "avro",
-    "AvroSerializer": "avro",
-    "BooleanDeserializer": "plain",
-    "BooleanSerializer": "plain",
-    "BytesDeserializer": "plain",
-    "BytesSerializer": "plain",
-    "DeserializationFailed": "contract",
-    "Deserializer": "contract",
-    "JsonDeserializer": "typed_json",
-    "JsonSchemaDeserializer": "json_schema",
-    "JsonSchemaSerializer": "json_schema",
-    "JsonSerializer": "typed_json",
-    "NumberDeserializer": "plain",
-    "NumberSerializer": "plain",
-    "Place": "contract",
-    "ProtobufDeserializer": "protobuf",
-    "ProtobufSerializer": "protobuf",
-    "RegistryError": "registry",
-    "RegistryOptions": "registry",
-    "Schema": "registry",
-    "SchemaOptions": "registry.naming",
-    "SchemaRegistry": "registry",
-    "SerializationFailed": "contract",
-    "Serializer": "contract",
-    "StringDeserializer": "plain",
-    "StringSerializer": "plain",
-    "UuidDeserializer": "plain",
-    "UuidSerializer": "plain",
-    "record_subject": "registry.naming",
-    "topic_record_subject": "registry.naming",
-    "topic_subject": "registry.naming",
+# The names of each module.
+_MODULES = {
+    "avro": "AvroDeserializer AvroSerializer",
+    "plain": (
+        "BooleanDeserializer BooleanSerializer BytesDeserializer BytesSerializer "
+        "NumberDeserializer NumberSerializer StringDeserializer StringSerializer "
+        "UuidDeserializer UuidSerializer"
+    ),
+    "contract": "Deserializer Place Serializer",
+    "typed_json": "JsonDeserializer JsonSerializer",
+    "json_schema": "JsonSchemaDeserializer JsonSchemaSerializer",
+    "protobuf": "ProtobufDeserializer ProtobufSerializer",
+    "registry": "RegistryError RegistryOptions SchemaRegistry",
+    "registry.naming": "SchemaOptions record_subject topic_record_subject topic_subject",
 }
+_HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "AvroDeserializer",

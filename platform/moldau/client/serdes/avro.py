@@ -15,31 +15,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container, Hashable
 from contextlib import suppress
-from functools import partial
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from moldau.client.base.extras import need
-from moldau.client.serdes.avro_classes import NAMING, NOWHERE, TypePlace, told_apart
-from moldau.client.serdes.avro_defaults import copied, make_defaults
-from moldau.client.serdes.avro_nested import NestedReader
-from moldau.client.serdes.avro_plain import Misfit
-from moldau.client.serdes.avro_schemas import (
-    Shape,
+from moldau.client.serdes.contract import Place
+from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
+from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
+from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.plugins.extras import need
+from moldau.values.avro.classes import NOWHERE, TypePlace, told_apart
+from moldau.values.avro.defaults import copied, make_defaults
+from moldau.values.avro.fit import Values
+from moldau.values.avro.plain import Misfit
+from moldau.values.avro.read import shape_of, value_reader
+from moldau.values.avro.schemas import (
     avro_schema,
     is_bytes,
     name_of,
     parse_alone,
     parse_avro,
 )
-from moldau.client.serdes.avro_values import Values
-from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed, told
-from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
-from moldau.client.serdes.registry.client import RegistryGiven
-from moldau.client.serdes.registry.naming import SchemaOptions
-from moldau.client.serdes.registry.schemas import AVRO, Schema
-from moldau.client.serdes.typed_json import object_reader
-from moldau.client.serdes.wire import SchemaKey, frame
+from moldau.values.failures import DeserializationFailed, SerializationFailed
+from moldau.values.json.typed import object_reader
+from moldau.values.schema import AVRO, Schema
+from moldau.values.wire import SchemaKey, frame
 
 _PRIMITIVES: Final[dict[type, str]] = {
     str: '"string"',
@@ -48,16 +47,9 @@ _PRIMITIVES: Final[dict[type, str]] = {
     int: '"long"',
     float: '"double"',
 }
-# How deep values may be for the compiled reader, which needs stack for each level. The first limit
-# counts bytes: a level takes at least one. The second counts levels, each of which takes about
-# 2 KiB of a stack of usually 8 MiB, at worst 2 MiB.
-_NESTED_BYTES_MAX: Final = 500
-_FITTED_LEVELS_MAX: Final = 750
 _OWN: Final = object()
 _REFUSED: Final = (ValueError, TypeError, LookupError, AttributeError)
 """What validators and msgspec raise besides DeserializationFailed."""
-_DAMAGED: Final = (EOFError, ValueError, IndexError, OverflowError)
-"""What fastavro raises for bytes that are not a value of the schema."""
 
 
 class AvroSerializer(SchemaSerializer):
@@ -109,11 +101,8 @@ class AvroSerializer(SchemaSerializer):
 
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
         """Return a function that writes values through fastavro."""
-        if schema.type != AVRO:
-            raise SerializationFailed(
-                f"the subject has a schema of another kind: {schema.type}", schema=schema_id
-            )
-        parsed, named = await parse_avro(self.registry, schema)
+        self.check_type(schema_id, schema, AVRO)
+        parsed, named = await parse_registered(self.registry, schema)
         prefix, to_dict, fit = frame(schema_id), self._to_dict, Values(named).fit(parsed)
         write_to, is_plain = self._fastavro.schemaless_writer, is_bytes(parsed)
 
@@ -141,30 +130,37 @@ class AvroSerializer(SchemaSerializer):
 class AvroDeserializer(SchemaDeserializer):
     """Reads values of Avro schemas, as dicts or as instances of a type."""
 
+    names_branches: ClassVar = False
+    """Whether values in unions of several branches come with the name of their branch."""
+
     def __init__(
         self,
         registry: RegistryGiven,
         *,
         type: type[Any] | None = None,
         schema: str | Schema | None = None,
+        names_branches: bool = False,
         options: SchemaOptions | None = None,
         owns_registry: bool = False,
     ) -> None:
         """`schema` is the reader's: values of another version are converted to it by Avro's rules.
-        `type` is a dataclass, pydantic model or msgspec struct to make of each value."""
+        `type` is a dataclass, pydantic model or msgspec struct to make of each value. With
+        `names_branches`, which is for neither, a value in a union of several branches beside null
+        is a tuple of the branch's name and the value, as serializers take it."""
         super().__init__(registry, options, owns_registry=owns_registry)
         self._fastavro = need("fastavro", "avro")
         self._schema = None if schema is None else avro_schema(schema)
+        self._names_branches = names_branches
         self._make = None if type is None else object_reader(type)
         self._place = NOWHERE if type is None else TypePlace(type)
 
     async def reader(self, key: SchemaKey) -> Read:
         """Return a function that reads values through fastavro."""
         schema = await self.schema_of(key, AVRO)
-        writers, named = await parse_avro(self.registry, schema)
+        writers, named = await parse_registered(self.registry, schema)
         readers, names, finish = None, set(named), list[Callable[[Any], Any]]()
         if self._schema is not None:
-            readers, known = await parse_avro(self.registry, self._schema)
+            readers, known = await parse_registered(self.registry, self._schema)
             names |= known.keys()
             if readers == writers:
                 readers = None
@@ -172,47 +168,20 @@ class AvroDeserializer(SchemaDeserializer):
                 finish.append(copied)
         if is_bytes(writers):
             return self._bytes_reader(readers)
-        shape = Shape(named)
-        problem = shape.problem(writers)
-        if problem is not None:
-            raise DeserializationFailed(problem, schema=key)
+        shape = shape_of(writers, named, schema=key)
         names_records = shape.has_choices and self._make is not None
         if self._make is not None:
             finish.append(self._make_of_named(names) if names_records else self._make)
         finished = _one_after_the_other(finish, key)
-        compiled = self._fastavro.schemaless_reader
-        if names_records:
-            compiled = partial(compiled, **NAMING)
-
-        def read(data: bytes, at: int) -> Any:
-            buffer = BytesIO(data)
-            buffer.seek(at)
-            try:
-                if shape.has_empty_items or (
-                    shape.is_recursive and len(data) - at > _NESTED_BYTES_MAX
-                ):
-                    nested = NestedReader(named, buffer, names_records=names_records)
-                    value = nested.read(writers)
-                    if readers is not None:
-                        if nested.deepest > _FITTED_LEVELS_MAX:
-                            raise DeserializationFailed(
-                                "it is nested too deeply to be fitted to another schema",
-                                schema=key,
-                                levels_max=_FITTED_LEVELS_MAX,
-                            )
-                        buffer.seek(at)
-                        value = compiled(buffer, writers, readers)
-                else:
-                    value = compiled(buffer, writers, readers)
-            except _DAMAGED as error:
-                raise _no_value(error, key) from error
-            if buffer.tell() != len(data):
-                raise DeserializationFailed(
-                    "there are bytes behind the value", schema=key, bytes=len(data) - buffer.tell()
-                )
-            return value if finished is None else finished(value)
-
-        return read
+        read = value_reader(
+            shape,
+            writers,
+            readers,
+            names_records=names_records,
+            names_branches=self._names_branches,
+            schema=key,
+        )
+        return read if finished is None else lambda data, at: finished(read(data, at))
 
     def _make_of_named(self, names: Container[str]) -> Callable[[Any], Any]:
         """Return a function that makes the type of a value with named records: with instances of
@@ -243,10 +212,9 @@ class AvroDeserializer(SchemaDeserializer):
         return read
 
 
-def _no_value(error: Exception, key: SchemaKey) -> DeserializationFailed:
-    if isinstance(error, EOFError):
-        return DeserializationFailed("it ends before its schema's value does", schema=key)
-    return DeserializationFailed(f"it is no value of its schema: {told(error)}", schema=key)
+async def parse_registered(registry: SchemaRegistry, schema: Schema) -> tuple[Any, dict[str, Any]]:
+    """Return the schema parsed for fastavro, and by name all schemas inside and referenced."""
+    return parse_avro(schema, (await registry.references(schema)).values())
 
 
 def _one_after_the_other(

@@ -21,8 +21,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-from moldau.errors import BadData, MoldauError
+from moldau.errors import MoldauError
 from moldau.records import Headers
+from moldau.values.failures import SerializationFailed, told
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -98,14 +99,6 @@ DeserializerTo = Gives[T] | Callable[[bytes], T] | str | None
 """What a client accepts: a serde, a function of the value alone, a name, or None."""
 
 
-class SerializationFailed(MoldauError):
-    """The serializer could not convert a key or value to bytes. Nothing was sent."""
-
-
-class DeserializationFailed(BadData):
-    """The deserializer could not convert the key or value of a record that was read."""
-
-
 _NOT_HAD: Final[ContextVar[dict[Hashable, Exception] | None]] = ContextVar("not_had", default=None)
 
 
@@ -139,10 +132,3 @@ def failed_to_serialize(place: Place, value: object, error: BaseException) -> Se
             "setting": f"{place.side}.serializer",
         },
     )
-
-
-def told(error: BaseException) -> str:
-    """Return the message of an error without its facts; if it is not ours, with its class."""
-    if isinstance(error, MoldauError):
-        return error.reason
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -15,26 +15,36 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
-from moldau.client.serdes.contract import (
-    DeserializationFailed,
-    Place,
-    SerializationFailed,
-    not_had,
-    told,
-)
+from moldau.client.serdes.contract import Place, not_had
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
-from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions, find_schema
-from moldau.client.serdes.registry.schemas import RegistryError, Schema
+from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions
+from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.serdes.remade import Remade
-from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
 from moldau.client.settings import serdes as rows
 from moldau.errors import ConfigError, MoldauError
+from moldau.records import Headers
+from moldau.values.failures import DeserializationFailed, SerializationFailed, told
+from moldau.values.schema import Schema
+from moldau.values.wire import ID_SIZE, SchemaKey, unframe
+
+KEY_HEADER: Final = "__key_schema_id"
+VALUE_HEADER: Final = "__value_schema_id"
+"""Headers that have the schema's prefix instead of the data."""
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], Any]
+
+
+def header_of(headers: Headers, place: Place) -> bytes | None:
+    """Return the schema's prefix from the record's last such header, or None if there is none."""
+    name = KEY_HEADER if place.is_key else VALUE_HEADER
+    for each, value in reversed(headers):
+        if each == name:
+            return value
+    return None
 
 
 class _Registered(Remade):
@@ -101,6 +111,13 @@ class SchemaSerializer(_Registered, ABC):
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
         """Return a function that writes the schema's id, then a value of that kind."""
 
+    def check_type(self, schema_id: int, schema: Schema, type: str) -> None:
+        """Raise SerializationFailed for a schema of another type."""
+        if schema.type != type:
+            raise SerializationFailed(
+                f"the subject has a schema of another kind: {schema.type}", schema=schema_id
+            )
+
     def __call__(self, value: Any, place: Place, /) -> bytes | Awaitable[bytes]:
         write = self._known(value, place)
         return self._first(value, place) if write is None else write(value)
@@ -160,7 +177,7 @@ class SchemaSerializer(_Registered, ABC):
         kind = self.kind_of(value)
         subject = self.subject_of(value, place)
         own = None if self.options.use_id is not None else await self.own_schema(value)
-        schema_id, schema = await find_schema(self.registry, self.options, subject, own)
+        schema_id, schema = await self.registry.schema_to_write(self.options, subject, own)
         write = self._by_id.get((schema_id, kind))
         if write is None:
             write = await self.writer(schema_id, schema, value)
@@ -268,15 +285,12 @@ class SchemaDeserializer(_Registered, ABC):
         try:
             return await self.reader(key)
         except RegistryError as error:
-            failures[self.registry, key] = error
+            failures[self.registry, key] = copy(error)
             raise
 
     async def schema_of(self, key: SchemaKey, type: str, *, format: str | None = None) -> Schema:
         """Return the schema. Raise DeserializationFailed if it has another type."""
-        if isinstance(key, int):
-            schema = await self.registry.schema(key, format=format)
-        else:
-            schema = await self.registry.schema_by_guid(key, format=format)
+        schema = await self.registry.schema_to_read(self.options, key, format=format)
         if schema.type != type:
             raise DeserializationFailed(
                 f"it was written with a schema of another kind: {schema.type}, not {type}",

@@ -14,8 +14,9 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+from moldau.client.serdes.contract import Place
 from moldau.client.serdes.remade import Remade
+from moldau.values.failures import DeserializationFailed, SerializationFailed
 
 if TYPE_CHECKING:
     from uuid import UUID

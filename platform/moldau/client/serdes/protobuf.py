@@ -16,31 +16,32 @@ of its id, once for each path, because the bytes of one message are often valid 
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from moldau.client.base.extras import need
-from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
+from moldau.client.serdes.contract import Place
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
-from moldau.client.serdes.protobuf_messages import (
+from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
+from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.plugins.extras import need
+from moldau.values.failures import DeserializationFailed, SerializationFailed
+from moldau.values.protobuf.files import descriptor_of, pool_of
+from moldau.values.protobuf.messages import (
     Messages,
     messages_of_file,
     messages_of_text,
 )
-from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
-from moldau.client.serdes.registry.naming import SchemaOptions
-from moldau.client.serdes.registry.schemas import PROTOBUF, Reference, Schema
-from moldau.client.serdes.wire import SchemaKey, frame, read_indexes, write_indexes
+from moldau.values.protobuf.texts import message_of_json
+from moldau.values.schema import PROTOBUF, Reference, Schema
+from moldau.values.wire import SchemaKey, frame, read_indexes, write_indexes
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FileDescriptor
-    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import Message
 
 _SERIALIZED: Final = "serialized"
 _SHIPPED: Final = ("google/protobuf/", "google/type/", "confluent/")
-_DEPTH_MAX: Final = 32
 _FIRST: Final = (0,)
 
 
@@ -95,12 +96,9 @@ class ProtobufSerializer(SchemaSerializer):
 
     async def writer(self, schema_id: int, schema: Schema, value: Any) -> Write:
         """Return a function that writes the id, the path and the message."""
-        if schema.type != PROTOBUF:
-            raise SerializationFailed(
-                f"the subject has a schema of another kind: {schema.type}", schema=schema_id
-            )
         if isinstance(value, Mapping):
-            return await self._mapping_writer(schema_id)
+            return await self.mapping_writer(schema_id, schema)
+        self.check_type(schema_id, schema, PROTOBUF)
         descriptor = _descriptor_of(value)
         path: tuple[int, ...] | None = _path_of(descriptor)
         if self.options.use_latest or self.options.use_id is not None:
@@ -115,15 +113,23 @@ class ProtobufSerializer(SchemaSerializer):
         prefix = frame(schema_id) + write_indexes(path)
         return lambda message: prefix + message.SerializeToString()
 
-    async def _mapping_writer(self, schema_id: int) -> Write:
-        """Return a function that writes mappings as the first message of the schema's file."""
+    async def mapping_writer(self, schema_id: int, schema: Schema) -> Callable[..., bytes]:
+        """Return a function that writes mappings, as the message of the schema's file that its
+        second argument names, or the first one."""
+        self.check_type(schema_id, schema, PROTOBUF)
         schema = await self.registry.schema(schema_id, format=_SERIALIZED)
-        pool = await _pool_of(self.registry, schema_id, schema)
-        made = _class_at(pool, _messages_of(schema).names_at(_FIRST), _FIRST)
-        prefix = frame(schema_id) + write_indexes(_FIRST)
+        pool, messages = await _pool_of(self.registry, schema_id, schema), _messages_of(schema)
+        kinds: dict[str | None, tuple[bytes, type[Message]]] = {}
 
-        def write(value: Any) -> bytes:
-            return prefix + _message_of(made, value).SerializeToString()
+        def write(value: Mapping[str, Any], name: str | None = None) -> bytes:
+            if name not in kinds:
+                path = _FIRST if name is None else messages.path_of(name)
+                if path is None:
+                    raise SerializationFailed("its schema has no such message", message=name)
+                prefix = frame(schema_id) + write_indexes(path)
+                kinds[name] = prefix, _class_at(pool, messages.names_at(path), path)
+            prefix, kind = kinds[name]
+            return prefix + message_of_json(kind, value).SerializeToString()
 
         return write
 
@@ -162,50 +168,25 @@ class ProtobufDeserializer(SchemaDeserializer):
         return read
 
 
-async def _pool_of(registry: SchemaRegistry, key: SchemaKey, schema: Schema) -> DescriptorPool:
+async def _pool_of(registry: SchemaRegistry, key: SchemaKey, schema: Schema) -> Any:
     """Return a separate pool with the file of the schema and all files that it imports."""
-    from google.protobuf.descriptor_pool import DescriptorPool
-
-    pool = DescriptorPool()
     file = _file_of(schema, key)
-    added: set[str] = set()
-    for name in file.dependency:
-        _add_shipped(pool, name, added)
-    await _add_references(registry, pool, schema, added, _DEPTH_MAX)
     file.name = file.name or "default"
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
+    referenced = {}
+    for name, each in (await registry.references(schema, format=_SERIALIZED)).items():
+        referenced[name] = _file_of(each, name)
+        referenced[name].name = name
+    return pool_of(file, referenced)
 
 
-async def _add_references(
-    registry: SchemaRegistry, pool: DescriptorPool, schema: Schema, added: set[str], depth: int
-) -> None:
-    if schema.references and not depth:
-        raise DeserializationFailed("its schema's references are too deep or go in a circle")
-    for each in schema.references:
-        if each.name in added:
-            continue
-        version = await registry.version(each.subject, each.version)
-        whole = await registry.schema(version.id, format=_SERIALIZED)
-        file = _file_of(whole, version.id)
-        for name in file.dependency:
-            _add_shipped(pool, name, added)
-        await _add_references(registry, pool, whole, added, depth - 1)
-        file.name = each.name
-        pool.AddSerializedFile(file.SerializeToString())
-        added.add(each.name)
-
-
-def _message_of(kind: type[Message], value: Mapping[str, Any]) -> Message:
-    """Return the message that a mapping says. Raise SerializationFailed, which names the field."""
-    from google.protobuf.json_format import ParseDict, ParseError
-
-    try:
-        made: Message = ParseDict(dict(value), kind())
-    except (ParseError, TypeError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise SerializationFailed(f"no {kind.DESCRIPTOR.full_name}: {reason}") from error
-    return made
+def _file_of(schema: Schema, key: SchemaKey) -> FileDescriptorProto:
+    file = descriptor_of(schema.text)
+    if file is None:
+        raise DeserializationFailed(
+            "the registry gives its schema as text only: give the deserializer the generated class",
+            schema=key,
+        )
+    return file
 
 
 def _descriptor_of(value: Any) -> Descriptor:
@@ -225,59 +206,9 @@ def _path_of(descriptor: Descriptor) -> tuple[int, ...]:
     return (index,) if parent is None else (*_path_of(parent), index)
 
 
-def _descriptor_file(schema: Schema) -> Any:
-    """Return the descriptor that the schema has in base64, or None if it is text."""
-    from google.protobuf import descriptor_pb2
-    from google.protobuf.message import DecodeError
-
-    try:
-        return descriptor_pb2.FileDescriptorProto.FromString(
-            base64.b64decode(schema.text, validate=True)
-        )
-    except (binascii.Error, ValueError, DecodeError):
-        return None
-
-
-def _file_of(schema: Schema, key: SchemaKey) -> Any:
-    file = _descriptor_file(schema)
-    if file is None:
-        raise DeserializationFailed(
-            "the registry gives its schema as text only: give the deserializer the generated class",
-            schema=key,
-        )
-    return file
-
-
-def _add_shipped(pool: DescriptorPool, name: str, added: set[str]) -> None:
-    """Add a file that ships with protobuf, and its imports, to the pool. Skip other files."""
-    if name in added or not name.startswith(_SHIPPED):
-        return
-    from google.protobuf import descriptor_pool
-
-    _import_shipped(name)
-    file = descriptor_pool.Default().FindFileByName(name)
-    for each in file.dependencies:
-        _add_shipped(pool, each.name, added)
-    pool.AddSerializedFile(file.serialized_pb)
-    added.add(name)
-
-
-def _import_shipped(name: str) -> None:
-    """Import the module of the file, so that the default pool has it."""
-    from importlib import import_module
-
-    module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        raise DeserializationFailed(
-            "its schema imports a file that is not installed", file=name
-        ) from error
-
-
 def _messages_of(schema: Schema) -> Messages:
     """Return the messages of the schema, from its descriptor if it has one, else from its text."""
-    file = _descriptor_file(schema)
+    file = descriptor_of(schema.text)
     return messages_of_text(schema.text) if file is None else messages_of_file(file)
 
 
@@ -306,7 +237,7 @@ def _refuse_nothing(names: list[str], path: tuple[int, ...]) -> None:
         raise DeserializationFailed("its schema has no such message", path=path)
 
 
-def _class_at(pool: DescriptorPool, names: list[str], path: tuple[int, ...]) -> type[Message]:
+def _class_at(pool: Any, names: list[str], path: tuple[int, ...]) -> type[Message]:
     from google.protobuf.message_factory import GetMessageClass
 
     _refuse_nothing(names, path)

@@ -52,6 +52,13 @@ class Choice:
 Make = Callable[[Choice], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class MadeByClient:
+    """A serde that the client makes for itself, and closes, as one that is given by its name."""
+
+    make: Make
+
+
 def _of_kind(module: str, name: str, choice: Choice) -> Any:
     """Return the class. The import may run on a client's loop while another thread forks."""
     home = import_whole(f"moldau.client.serdes.{module}")
@@ -79,7 +86,7 @@ def _json(choice: Choice) -> Any:
     return _of_kind("typed_json", "Json", choice)()
 
 
-def _with_registry(module: str, name: str) -> Make:
+def _with_registry(module: str, name: str, *given: object) -> Make:
     def make(choice: Choice) -> Any:
         if not choice.settings[rows.registry_url]:
             raise ConfigError(
@@ -92,7 +99,7 @@ def _with_registry(module: str, name: str) -> Make:
         made = _of_kind(module, name, choice)
         registry = clients.SchemaRegistry(choice.settings, runtime=choice.runtime)
         options = names.SchemaOptions.of(choice.settings, is_key=choice.is_key)
-        return made(registry, options=options, owns_registry=True)
+        return made(*given, registry, options=options, owns_registry=True)
 
     return make
 
@@ -109,6 +116,13 @@ FORMATS: Final[dict[str, Make]] = {
     "protobuf": _with_registry("protobuf", "Protobuf"),
     "json-schema": _with_registry("json_schema", "JsonSchema"),
 }
+
+TEXTS: Final = {
+    "avro": MadeByClient(_with_registry("texts", "Text", "AVRO")),
+    "protobuf": MadeByClient(_with_registry("texts", "Text", "PROTOBUF")),
+    "json-schema": MadeByClient(_with_registry("texts", "Text", "JSON")),
+}
+"""Serdes of the lines of JSON that people read and write, by the format of the schema."""
 
 _KAFKA: Final = "org.apache.kafka.common.serialization."
 _CONFLUENT: Final = "io.confluent.kafka.serializers."
@@ -155,14 +169,16 @@ def resolve_deserializer(
 
 
 async def close_serde(given: object, serde: object) -> None:
-    """Close a serde that was made from a name. An object that was given stays open."""
-    if isinstance(given, str) and hasattr(serde, "aclose"):
+    """Close a serde that was made here. An object that was given stays open."""
+    if isinstance(given, str | MadeByClient) and hasattr(serde, "aclose"):
         await serde.aclose()
 
 
 def _resolve(given: object, choice: Choice) -> object:
     if isinstance(given, str):
         return _named(given, choice)
+    if isinstance(given, MadeByClient):
+        return given.make(choice)
     if isinstance(given, type) and any("__call__" in vars(each) for each in given.__mro__):
         raise ConfigError(
             "an instance is needed, not the class itself", setting=choice.setting, given=given

@@ -19,27 +19,15 @@ from moldau.client.settings.unused import (
 from moldau.config import INT, LIST, LONG, Setting, at_least
 from moldau.link.security_settings import WITHOUT_EFFECT
 
-metrics_sample_window_ms = Setting(
-    "metrics.sample.window.ms",
-    LONG,
-    30_000,
-    "How long one sample of a rate or an average lasts.",
-    check=at_least(1),
-)
-metrics_num_samples = Setting(
-    "metrics.num.samples",
-    INT,
-    2,
-    "How many samples a rate or an average is made of.",
-    check=at_least(1),
-)
-interceptor_classes = Setting(
-    "interceptor.classes",
-    LIST,
-    (),
-    "What sees records on their way, and what became of them: plugins of the group "
-    "moldau.interceptors, dotted names of classes, or (in Python) objects.",
-)
+# fmt: off
+metrics_sample_window_ms = Setting("metrics.sample.window.ms", LONG, 30_000, check=at_least(1),
+    doc="How long one sample of a rate or an average lasts.")
+metrics_num_samples = Setting("metrics.num.samples", INT, 2, check=at_least(1),
+    doc="How many samples a rate or an average is made of.")
+interceptor_classes = Setting("interceptor.classes", LIST, (),
+    doc="What sees records on their way, and what became of them: plugins of the group "
+    "moldau.interceptors, dotted names of classes, or (in Python) objects.")
+# fmt: on
 
 METRICS_ROWS: Final = (metrics_sample_window_ms, metrics_num_samples)
 RECORD_ROWS: Final = (interceptor_classes, *METRICS_ROWS)

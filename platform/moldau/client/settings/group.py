@@ -20,103 +20,50 @@ from moldau.config import (
     sendable,
 )
 
-group_id = Setting(
-    "group.id",
-    STRING,
-    None,
-    "The group that shares the partitions of its topics and keeps their offsets. Needed to "
-    "subscribe and to commit.",
-    check=sendable(),
-)
+# fmt: off
+group_id = Setting("group.id", STRING, None, check=sendable(),
+    doc="The group that shares the partitions of its topics and keeps their offsets. Needed to "
+    "subscribe and to commit.")
 group_protocol = Setting(
-    "group.protocol",
-    STRING,
-    "classic",
-    "How members share partitions: classic (one of them decides), or consumer (the coordinator "
-    "does, KIP-848; needs Kafka 4.0).",
-    check=one_of_ignoring_case("classic", "consumer"),
-)
-group_instance_id = Setting(
-    "group.instance.id",
-    STRING,
-    None,
-    "Makes this a static member (KIP-345): when it comes back under this name before its session "
-    "ends, it finds its partitions again without a rebalance.",
-    check=every(not_empty(), sendable()),
-)
-group_remote_assignor = Setting(
-    "group.remote.assignor",
-    STRING,
-    None,
-    "Which of the coordinator's assignors to use; its first one if not told. For the consumer "
-    "protocol.",
-    check=sendable(),
-)
+    "group.protocol", STRING, "classic", check=one_of_ignoring_case("classic", "consumer"),
+    doc="How members share partitions: classic (one of them decides), or consumer (the coordinator "
+    "does, KIP-848; needs Kafka 4.0).")
+group_instance_id = Setting("group.instance.id", STRING, None, check=every(not_empty(), sendable()),
+    doc="Makes this a static member (KIP-345): when it comes back under this name before its "
+    "session ends, it finds its partitions again without a rebalance.")
+group_remote_assignor = Setting("group.remote.assignor", STRING, None, check=sendable(),
+    doc="Which of the coordinator's assignors to use; its first one if not told. For the consumer "
+    "protocol.")
 partition_assignment_strategy = Setting(
-    "partition.assignment.strategy",
-    LIST,
-    ("range", "cooperative-sticky"),
-    "The assignors that this member can use, the best first: range, roundrobin, sticky, "
-    "cooperative-sticky (or the names of Java's classes), and those of plugins. The group takes "
-    "one that all members have. For the classic protocol.",
+    "partition.assignment.strategy", LIST, ("range", "cooperative-sticky"),
     check=list_of(empty_allowed=False),
-)
-session_timeout_ms = Setting(
-    "session.timeout.ms",
-    INT,
-    45_000,
-    "A member that is not heard of for this long is taken for dead. For the classic protocol.",
-    check=at_least(1),
-)
-heartbeat_interval_ms = Setting(
-    "heartbeat.interval.ms",
-    INT,
-    3_000,
-    "How often a member tells that it lives; a third of the session timeout at most is wise. For "
-    "the classic protocol.",
-    check=at_least(1),
-)
-max_poll_interval_ms = Setting(
-    "max.poll.interval.ms",
-    INT,
-    300_000,
-    "A member that does not poll for this long leaves its group, and others get its partitions. "
-    "Handlers of what one poll gives must be done before.",
-    check=at_least(1),
-)
-enable_auto_commit = Setting(
-    "enable.auto.commit",
-    BOOLEAN,
-    None,
-    "Whether what was given out by earlier polls is committed by itself: every "
+    doc="The assignors that this member can use, the best first: range, roundrobin, sticky, "
+    "cooperative-sticky (or the names of Java's classes), and those of plugins. The group takes "
+    "one that all members have. For the classic protocol.")
+session_timeout_ms = Setting("session.timeout.ms", INT, 45_000, check=at_least(1),
+    doc="A member that is not heard of for this long is taken for dead. For the classic protocol.")
+heartbeat_interval_ms = Setting("heartbeat.interval.ms", INT, 3_000, check=at_least(1),
+    doc="How often a member tells that it lives; a third of the session timeout at most is wise. "
+    "For the classic protocol.")
+max_poll_interval_ms = Setting("max.poll.interval.ms", INT, 300_000, check=at_least(1),
+    doc="A member that does not poll for this long leaves its group, and others get its "
+    "partitions. Handlers of what one poll gives must be done before.")
+enable_auto_commit = Setting("enable.auto.commit", BOOLEAN, None,
+    doc="Whether what was given out by earlier polls is committed by itself: every "
     "auto.commit.interval.ms, before partitions are given up, and when the consumer is closed. On "
-    "unless there is no group.id.",
-)
-auto_commit_interval_ms = Setting(
-    "auto.commit.interval.ms",
-    INT,
-    5_000,
-    "How often offsets are committed by themselves.",
-    check=at_least(0),
-)
-exclude_internal_topics = Setting(
-    "exclude.internal.topics",
-    BOOLEAN,
-    True,
-    "Whether a pattern passes over topics that Kafka keeps for itself. One that the coordinator "
-    "matches (a text, with group.protocol=consumer) finds them all the same.",
-)
+    "unless there is no group.id.")
+auto_commit_interval_ms = Setting("auto.commit.interval.ms", INT, 5_000, check=at_least(0),
+    doc="How often offsets are committed by themselves.")
+exclude_internal_topics = Setting("exclude.internal.topics", BOOLEAN, True,
+    doc="Whether a pattern passes over topics that Kafka keeps for itself. One that the "
+    "coordinator matches (a text, with group.protocol=consumer) finds them all the same.")
 
 GROUP_ROWS: Final = rows_in(globals())
 
-rebalance_timeout_ms = Setting(
-    "rebalance.timeout.ms",
-    INT,
-    60_000,
-    "How long the group waits for a member to join again when it rebalances: a member that takes "
-    "longer is removed. For GroupMember; a consumer has max.poll.interval.ms instead.",
-    check=at_least(1),
-)
+rebalance_timeout_ms = Setting("rebalance.timeout.ms", INT, 60_000, check=at_least(1),
+    doc="How long the group waits for a member to join again when it rebalances: a member that "
+    "takes longer is removed. For GroupMember; a consumer has max.poll.interval.ms instead.")
+# fmt: on
 
 
 def commits_by_itself(settings: Settings) -> bool:

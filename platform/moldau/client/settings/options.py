@@ -15,15 +15,15 @@ class ClientOptions(SecurityOptions, total=False):
 
     bootstrap_servers: str | Sequence[str]
     client_id: str
-    request_timeout_ms: int | str
-    default_api_timeout_ms: int | str
-    start_timeout_ms: int | str
-    retry_backoff_ms: int | str
-    retry_backoff_max_ms: int | str
-    reconnect_backoff_ms: int | str
-    reconnect_backoff_max_ms: int | str
-    socket_connection_setup_timeout_ms: int | str
-    metadata_max_age_ms: int | str
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    start_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    metadata_max_age_ms: int
     config_providers: str | Sequence[str]
 
 
@@ -42,27 +42,28 @@ class RegistryOptions(TypedDict, total=False):
     schema_registry_ssl_keystore_type: str
     schema_registry_ssl_key_password: str | Secret | None
     schema_registry_ssl_endpoint_identification_algorithm: str
-    http_connect_timeout_ms: int | str
-    http_read_timeout_ms: int | str
-    max_retries: int | str
-    retries_wait_ms: int | str
-    retries_max_wait_ms: int | str
-    max_schemas_per_subject: int | str
-    latest_cache_ttl_sec: int | str
-    auto_register_schemas: bool | str
-    normalize_schemas: bool | str
-    use_latest_version: bool | str
-    use_schema_id: int | str
+    http_connect_timeout_ms: int
+    http_read_timeout_ms: int
+    max_retries: int
+    retries_wait_ms: int
+    retries_max_wait_ms: int
+    max_schemas_per_subject: int
+    latest_cache_ttl_sec: int
+    auto_register_schemas: bool
+    normalize_schemas: bool
+    use_latest_version: bool
+    use_schema_id: int
     key_subject_name_strategy: str
     value_subject_name_strategy: str
-    json_fail_invalid_schema: bool | str
+    json_fail_invalid_schema: bool
+    data_contract_rules: str
 
 
 class RecordOptions(ClientOptions, RegistryOptions, total=False):
     """Those of readers and writers."""
 
-    metrics_sample_window_ms: int | str
-    metrics_num_samples: int | str
+    metrics_sample_window_ms: int
+    metrics_num_samples: int
 
 
 class AdminOptions(ClientOptions, total=False):

@@ -29,171 +29,77 @@ _LATE_MS: Final = 1.75
 """The loop's timers end at whole milliseconds, up to one late, and what they begin takes a while to
 reach the network."""
 
-acks = Setting(
-    "acks",
-    STRING,
-    "all",
-    "Replicas that must have a record before it counts as sent: 0 none, 1 the leader, "
-    "all (or -1) every replica in sync.",
-    check=one_of("all", "-1", "0", "1"),
-)
-enable_idempotence = Setting(
-    "enable.idempotence",
-    BOOLEAN,
-    None,
-    "Whether retries can neither duplicate nor reorder records. On unless acks, retries or "
-    "max.in.flight.requests.per.connection rule it out.",
-)
+# fmt: off
+acks = Setting("acks", STRING, "all", check=one_of("all", "-1", "0", "1"),
+    doc="Replicas that must have a record before it counts as sent: 0 none, 1 the leader, all (or "
+    "-1) every replica in sync.")
+enable_idempotence = Setting("enable.idempotence", BOOLEAN, None,
+    doc="Whether retries can neither duplicate nor reorder records. On unless acks, retries or "
+    "max.in.flight.requests.per.connection rule it out.")
 compression_type = Setting(
-    "compression.type",
-    STRING,
-    "none",
-    "How batches are compressed.",
-    check=one_of("none", "gzip", "snappy", "lz4", "zstd"),
-)
+    "compression.type", STRING, "none", check=one_of("none", "gzip", "snappy", "lz4", "zstd"),
+    doc="How batches are compressed.")
 compression_gzip_level = Setting(
-    "compression.gzip.level",
-    INT,
-    -1,
-    "The level for gzip; -1 is the library's default.",
-    check=either(exactly(-1), between(1, 9)),
-)
-compression_lz4_level = Setting(
-    "compression.lz4.level", INT, 9, "The level for lz4; above 12 it is 12.", check=between(1, 17)
-)
-compression_zstd_level = Setting(
-    "compression.zstd.level", INT, 3, "The level for zstd.", check=between(-131_072, 22)
-)
-batch_size = Setting(
-    "batch.size",
-    INT,
-    16_384,
-    "How many bytes of records, before compression, a batch of a partition holds at most; see "
-    "batch.waiting.size for those that have to wait.",
-    check=at_least(0),
-)
-linger_ms = Setting(
-    "linger.ms",
-    LONG,
-    5,
-    "How long a batch that is not full waits for more records, at most.",
-    check=at_least(0),
-)
-buffer_memory = Setting(
-    "buffer.memory",
-    LONG,
-    33_554_432,
-    "How many bytes of records may wait to be sent; beyond that, sending waits.",
-    check=at_least(1),
-)
-max_block_ms = Setting(
-    "max.block.ms",
-    LONG,
-    60_000,
-    "How long sending may wait for memory or for metadata.",
-    check=at_least(0),
-)
-max_request_size = Setting(
-    "max.request.size",
-    INT,
-    1_048_576,
-    "How large a record, or a request with several batches, may be.",
-    check=at_least(1),
-)
-max_in_flight = Setting(
-    "max.in.flight.requests.per.connection",
-    INT,
-    5,
-    "How many requests without an answer a broker may have at a time; at most 5 with idempotence.",
-    check=at_least(1),
-)
-delivery_timeout_ms = Setting(
-    "delivery.timeout.ms",
-    INT,
-    120_000,
-    "After this long, retries included, a record that was not acknowledged has failed. At least "
-    "linger.ms + request.timeout.ms: if it is not given and they are more, it is as long as these.",
-    check=at_least(1),
-)
-batch_waiting_size = Setting(
-    "batch.waiting.size",
-    INT,
-    262_144,
-    "How many bytes a batch may hold that has to wait because another of its partition is to be "
-    "sent first: until then it takes more than batch.size. Without effect if it is less than that. "
-    "If it is not given, only an idempotent producer does so, or one with a single request in "
-    "flight that hears of refusals (acks is not 0), and neither if batch.size is given: a batch "
-    "that a topic refuses for its size may come after those behind it.",
-    check=at_least(0),
-)
-retries = Setting(
-    "retries",
-    INT,
-    _INT_MAX,
-    "How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it "
-    "sooner as a rule.",
-    check=at_least(0),
-)
-partitioner_class = Setting(
-    "partitioner.class",
-    STRING,
-    None,
-    "What chooses the partition of a record: round-robin, a plugin of the group "
+    "compression.gzip.level", INT, -1, check=either(exactly(-1), between(1, 9)),
+    doc="The level for gzip; -1 is the library's default.")
+compression_lz4_level = Setting("compression.lz4.level", INT, 9, check=between(1, 17),
+    doc="The level for lz4; above 12 it is 12.")
+compression_zstd_level = Setting("compression.zstd.level", INT, 3, check=between(-131_072, 22),
+    doc="The level for zstd.")
+batch_size = Setting("batch.size", INT, 16_384, check=at_least(0),
+    doc="How many bytes of records, before compression, a batch of a partition holds at most; see "
+    "batch.waiting.size for those that have to wait.")
+linger_ms = Setting("linger.ms", LONG, 5, check=at_least(0),
+    doc="How long a batch that is not full waits for more records, at most.")
+buffer_memory = Setting("buffer.memory", LONG, 33_554_432, check=at_least(1),
+    doc="How many bytes of records may wait to be sent; beyond that, sending waits.")
+max_block_ms = Setting("max.block.ms", LONG, 60_000, check=at_least(0),
+    doc="How long sending may wait for memory or for metadata.")
+max_request_size = Setting("max.request.size", INT, 1_048_576, check=at_least(1),
+    doc="How large a record, or a request with several batches, may be.")
+max_in_flight = Setting("max.in.flight.requests.per.connection", INT, 5, check=at_least(1),
+    doc="How many requests without an answer a broker may have at a time; at most 5 with "
+    "idempotence.")
+delivery_timeout_ms = Setting("delivery.timeout.ms", INT, 120_000, check=at_least(1),
+    doc="After this long, retries included, a record that was not acknowledged has failed. At "
+    "least linger.ms + request.timeout.ms: if it is not given and they are more, it is as long as "
+    "these.")
+batch_waiting_size = Setting("batch.waiting.size", INT, 262_144, check=at_least(0),
+    doc="How many bytes a batch may hold that has to wait because another of its partition is to "
+    "be sent first: until then it takes more than batch.size. Without effect if it is less than "
+    "that. If it is not given, only an idempotent producer does so, or one with a single request "
+    "in flight that hears of refusals (acks is not 0), and neither if batch.size is given: a batch "
+    "that a topic refuses for its size may come after those behind it.")
+retries = Setting("retries", INT, _INT_MAX, check=at_least(0),
+    doc="How often a batch is sent again after an error that may pass; delivery.timeout.ms ends it "
+    "sooner as a rule.")
+partitioner_class = Setting("partitioner.class", STRING, None,
+    doc="What chooses the partition of a record: round-robin, a plugin of the group "
     "moldau.partitioners, the dotted name of a class, or (in Python) an object with a method "
     "partition(record, key, value, topic). Without it: the hash of the key, and for records "
-    "without one a partition for batch.size bytes and then another.",
-)
-partitioner_ignore_keys = Setting(
-    "partitioner.ignore.keys",
-    BOOLEAN,
-    False,
-    "Whether records with a key are spread as if they had none.",
-)
-partitioner_adaptive = Setting(
-    "partitioner.adaptive.partitioning.enable",
-    BOOLEAN,
-    True,
-    "Whether partitions of fast brokers get more of the records without a key: the fewer "
-    "batches wait for one, the more often it is chosen.",
-)
+    "without one a partition for batch.size bytes and then another.")
+partitioner_ignore_keys = Setting("partitioner.ignore.keys", BOOLEAN, False,
+    doc="Whether records with a key are spread as if they had none.")
+partitioner_adaptive = Setting("partitioner.adaptive.partitioning.enable", BOOLEAN, True,
+    doc="Whether partitions of fast brokers get more of the records without a key: the fewer "
+    "batches wait for one, the more often it is chosen.")
 partitioner_availability_timeout_ms = Setting(
-    "partitioner.availability.timeout.ms",
-    LONG,
-    0,
-    "Partitions of a broker that has taken nothing for this long are passed over for records "
-    "without a key, while there are others; 0 passes over none.",
-    check=at_least(0),
-)
-metadata_max_idle_ms = Setting(
-    "metadata.max.idle.ms",
-    LONG,
-    300_000,
-    "A topic that nothing was sent to for this long is asked about no more, until it is written "
-    "to again.",
-    check=at_least(5_000),
-)
-transactional_id = Setting(
-    "transactional.id",
-    STRING,
-    None,
-    "The name of a producer that has transactions. No two may run with the same one at a time: "
-    "one that starts fences the one before. It implies idempotence and acks=all.",
-    check=not_empty(),
-)
-transaction_timeout_ms = Setting(
-    "transaction.timeout.ms",
-    INT,
-    60_000,
-    "How long a transaction may be open until the cluster aborts it; at most the brokers' "
-    "transaction.max.timeout.ms. Without effect if there is no transactional.id.",
-    check=at_least(1),
-)
-two_phase_commit = Setting(
-    "transaction.two.phase.commit.enable",
-    BOOLEAN,
-    False,
-    "Whether transactions outlive their timeout (KIP-939). That is not built yet: true is refused.",
-)
+    "partitioner.availability.timeout.ms", LONG, 0, check=at_least(0),
+    doc="Partitions of a broker that has taken nothing for this long are passed over for records "
+    "without a key, while there are others; 0 passes over none.")
+metadata_max_idle_ms = Setting("metadata.max.idle.ms", LONG, 300_000, check=at_least(5_000),
+    doc="A topic that nothing was sent to for this long is asked about no more, until it is "
+    "written to again.")
+transactional_id = Setting("transactional.id", STRING, None, check=not_empty(),
+    doc="The name of a producer that has transactions. No two may run with the same one at a time: "
+    "one that starts fences the one before. It implies idempotence and acks=all.")
+transaction_timeout_ms = Setting("transaction.timeout.ms", INT, 60_000, check=at_least(1),
+    doc="How long a transaction may be open until the cluster aborts it; at most the brokers' "
+    "transaction.max.timeout.ms. Without effect if there is no transactional.id.")
+two_phase_commit = Setting("transaction.two.phase.commit.enable", BOOLEAN, False,
+    doc="Whether transactions outlive their timeout (KIP-939). That is not built yet: true is "
+    "refused.")
+# fmt: on
 
 PRODUCER_ROWS: Final = rows_in(globals())
 _IDEMPOTENT_IN_FLIGHT_MAX: Final = 5

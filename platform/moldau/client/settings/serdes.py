@@ -52,173 +52,87 @@ def _encoding(name: str, what: str) -> Setting[str | None]:
     return Setting(name, STRING, None, doc)
 
 
-registry_url = Setting(
-    "schema.registry.url",
-    LIST,
-    (),
-    "Where the Schema Registry is: http:// or https:// addresses, several separated by commas; "
-    "the next one is tried when one fails.",
-    check=list_of(item=HTTP_URL),
-)
+# fmt: off
+registry_url = Setting("schema.registry.url", LIST, (), check=list_of(item=HTTP_URL),
+    doc="Where the Schema Registry is: http:// or https:// addresses, several separated by commas; "
+    "the next one is tried when one fails.")
 basic_auth_source = Setting(
-    "basic.auth.credentials.source",
-    STRING,
-    "URL",
-    "Where the registry's name and password are: URL (https://name:password@host) or USER_INFO "
-    "(basic.auth.user.info).",
-    check=one_of("URL", "USER_INFO"),
-)
+    "basic.auth.credentials.source", STRING, "URL", check=one_of("URL", "USER_INFO"),
+    doc="Where the registry's name and password are: URL (https://name:password@host) or USER_INFO "
+    "(basic.auth.user.info).")
 basic_auth_user_info = Setting(
-    "basic.auth.user.info",
-    PASSWORD,
-    None,
-    "The registry's name:password, for basic.auth.credentials.source=USER_INFO.",
-    aliases=("schema.registry.basic.auth.user.info",),
-)
+    "basic.auth.user.info", PASSWORD, None, aliases=("schema.registry.basic.auth.user.info",),
+    doc="The registry's name:password, for basic.auth.credentials.source=USER_INFO.")
 bearer_auth_source = Setting(
-    "bearer.auth.credentials.source",
-    STRING,
-    None,
-    "Where the registry's bearer token is: STATIC_TOKEN (bearer.auth.token).",
-    check=one_of("STATIC_TOKEN"),
-)
-bearer_auth_token = Setting(
-    "bearer.auth.token",
-    PASSWORD,
-    None,
-    "The registry's bearer token, for bearer.auth.credentials.source=STATIC_TOKEN.",
-)
-tls_truststore = Setting(
-    "schema.registry.ssl.truststore.location",
-    STRING,
-    None,
-    "A PEM file of the authorities that may vouch for the registry; the system's if not told.",
-)
+    "bearer.auth.credentials.source", STRING, None, check=one_of("STATIC_TOKEN"),
+    doc="Where the registry's bearer token is: STATIC_TOKEN (bearer.auth.token).")
+bearer_auth_token = Setting("bearer.auth.token", PASSWORD, None,
+    doc="The registry's bearer token, for bearer.auth.credentials.source=STATIC_TOKEN.")
+tls_truststore = Setting("schema.registry.ssl.truststore.location", STRING, None,
+    doc="A PEM file of the authorities that may vouch for the registry; the system's if not told.")
 tls_truststore_type = Setting(
-    "schema.registry.ssl.truststore.type",
-    STRING,
-    "PEM",
-    "The format of the truststore; Java's JKS and PKCS12 are turned to PEM with `keytool` and "
-    "`openssl`.",
-    check=one_of("PEM"),
-)
-tls_keystore = Setting(
-    "schema.registry.ssl.keystore.location",
-    STRING,
-    None,
-    "A PEM file of this client's certificate and private key, for a registry that asks for one.",
-)
-tls_keystore_type = Setting(
-    "schema.registry.ssl.keystore.type",
-    STRING,
-    "PEM",
-    "The format of the keystore.",
-    check=one_of("PEM"),
-)
-tls_key_password = Setting(
-    "schema.registry.ssl.key.password", PASSWORD, None, "Opens the private key of the keystore."
-)
+    "schema.registry.ssl.truststore.type", STRING, "PEM", check=one_of("PEM"),
+    doc="The format of the truststore; Java's JKS and PKCS12 are turned to PEM with `keytool` and "
+    "`openssl`.")
+tls_keystore = Setting("schema.registry.ssl.keystore.location", STRING, None,
+    doc="A PEM file of this client's certificate and private key, for a registry that asks for "
+    "one.")
+tls_keystore_type = Setting("schema.registry.ssl.keystore.type", STRING, "PEM", check=one_of("PEM"),
+    doc="The format of the keystore.")
+tls_key_password = Setting("schema.registry.ssl.key.password", PASSWORD, None,
+    doc="Opens the private key of the keystore.")
 tls_identification = Setting(
-    "schema.registry.ssl.endpoint.identification.algorithm",
-    STRING,
-    "https",
-    "https checks that the registry's certificate is for its host; empty does not.",
+    "schema.registry.ssl.endpoint.identification.algorithm", STRING, "https",
     check=one_of_ignoring_case("https", ""),
-)
-connect_timeout_ms = Setting(
-    "http.connect.timeout.ms",
-    INT,
-    60_000,
-    "How long a connection to the registry may take.",
-    check=at_least(1),
-)
-read_timeout_ms = Setting(
-    "http.read.timeout.ms",
-    INT,
-    60_000,
-    "How long the registry may take to answer.",
-    check=at_least(1),
-)
-retries_max = Setting(
-    "max.retries",
-    INT,
-    3,
-    "How often a request that the registry could not answer is tried again, each time at all of "
-    "its addresses.",
-    check=at_least(0),
-)
-retries_wait_ms = Setting(
-    "retries.wait.ms",
-    INT,
-    1_000,
-    "How long to wait before the first such retry; each further one waits twice as long.",
-    check=at_least(0),
-)
-retries_wait_max_ms = Setting(
-    "retries.max.wait.ms", INT, 20_000, "The longest wait between retries.", check=at_least(0)
-)
-cache_size = Setting(
-    "max.schemas.per.subject",
-    INT,
-    1_000,
-    "How many schemas, and how many answers about subjects, are remembered.",
-    check=at_least(1),
-)
-latest_cache_ttl_s = Setting(
-    "latest.cache.ttl.sec",
-    LONG,
-    -1,
-    "How many seconds the latest version of a subject is remembered; -1 for as long as it is used.",
-    check=at_least(-1),
-)
+    doc="https checks that the registry's certificate is for its host; empty does not.")
+connect_timeout_ms = Setting("http.connect.timeout.ms", INT, 60_000, check=at_least(1),
+    doc="How long a connection to the registry may take.")
+read_timeout_ms = Setting("http.read.timeout.ms", INT, 60_000, check=at_least(1),
+    doc="How long the registry may take to answer.")
+retries_max = Setting("max.retries", INT, 3, check=at_least(0),
+    doc="How often a request that the registry could not answer is tried again, each time at all "
+    "of its addresses.")
+retries_wait_ms = Setting("retries.wait.ms", INT, 1_000, check=at_least(0),
+    doc="How long to wait before the first such retry; each further one waits twice as long.")
+retries_wait_max_ms = Setting("retries.max.wait.ms", INT, 20_000, check=at_least(0),
+    doc="The longest wait between retries.")
+cache_size = Setting("max.schemas.per.subject", INT, 1_000, check=at_least(1),
+    doc="How many schemas, and how many answers about subjects, are remembered.")
+latest_cache_ttl_s = Setting("latest.cache.ttl.sec", LONG, -1, check=at_least(-1),
+    doc="How many seconds the latest version of a subject is remembered; -1 for as long as it is "
+    "used.")
 REGISTRY_ROWS: Final = rows_in(globals())
 
-auto_register = Setting(
-    "auto.register.schemas",
-    BOOLEAN,
-    True,
-    "Whether a schema that the registry does not have is registered when it is first used.",
-)
-normalize_schemas = Setting(
-    "normalize.schemas",
-    BOOLEAN,
-    False,
-    "Whether the registry compares schemas without regard to how they are written.",
-)
-use_latest_version = Setting(
-    "use.latest.version",
-    BOOLEAN,
-    False,
-    "Whether values are written with the latest schema of the subject instead of their own. "
-    "With Java's serializers it counts only with auto.register.schemas=false.",
-)
-use_schema_id = Setting(
-    "use.schema.id",
-    INT,
-    -1,
-    "The id of the schema to write with; -1 to find it by subject. Comes before all other ways.",
-    check=at_least(-1),
-)
+auto_register = Setting("auto.register.schemas", BOOLEAN, True,
+    doc="Whether a schema that the registry does not have is registered when it is first used.")
+normalize_schemas = Setting("normalize.schemas", BOOLEAN, False,
+    doc="Whether the registry compares schemas without regard to how they are written.")
+use_latest_version = Setting("use.latest.version", BOOLEAN, False,
+    doc="Whether values are written with the latest schema of the subject instead of their own. "
+    "With Java's serializers it counts only with auto.register.schemas=false.")
+use_schema_id = Setting("use.schema.id", INT, -1, check=at_least(-1),
+    doc="The id of the schema to write with; -1 to find it by subject. Comes before all other "
+    "ways.")
 key_subject_strategy = _subject_strategy("key")
 value_subject_strategy = _subject_strategy("value")
-fails_invalid = Setting(
-    "json.fail.invalid.schema",
-    BOOLEAN,
-    True,
-    "Whether values are held against their JSON Schema when they are written and read.",
-)
+fails_invalid = Setting("json.fail.invalid.schema", BOOLEAN, True,
+    doc="Whether values are held against their JSON Schema when they are written and read.")
+data_contract_rules = Setting(
+    "data.contract.rules", STRING, "refuse", check=one_of("refuse", "ignore"),
+    doc="What happens with a schema that has rules (a data contract) for what is written or read, "
+    "such as conditions or encryption: they are not run here, so the schema is refused, unless "
+    "this says `ignore`.")
 SERDE_ROWS: Final = rows_in(globals())
 
 key_serializer = _format("key.serializer", "makes bytes of keys")
 value_serializer = _format("value.serializer", "makes bytes of values")
 key_deserializer = _format("key.deserializer", "is made of keys")
 value_deserializer = _format("value.deserializer", "is made of values")
-serializer_encoding = Setting(
-    "serializer.encoding", STRING, "UTF-8", "How the string serializer writes text."
-)
-deserializer_encoding = Setting(
-    "deserializer.encoding", STRING, "UTF-8", "How the string deserializer reads text."
-)
+serializer_encoding = Setting("serializer.encoding", STRING, "UTF-8",
+    doc="How the string serializer writes text.")
+deserializer_encoding = Setting("deserializer.encoding", STRING, "UTF-8",
+    doc="How the string deserializer reads text.")
+# fmt: on
 key_serializer_encoding = _encoding("key.serializer.encoding", "serializer writes keys")
 value_serializer_encoding = _encoding("value.serializer.encoding", "serializer writes values")
 key_deserializer_encoding = _encoding("key.deserializer.encoding", "deserializer reads keys")

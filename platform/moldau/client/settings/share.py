@@ -8,22 +8,16 @@ from moldau.client.settings import consumer as consumer_rows
 from moldau.client.settings import group as group_rows
 from moldau.config import STRING, Setting, one_of, rows_in
 
+# fmt: off
 share_acknowledgement_mode = Setting(
-    "share.acknowledgement.mode",
-    STRING,
-    "implicit",
-    "What becomes of messages that were not answered when the next ones are taken: they are "
-    "acknowledged (implicit), or stay with this consumer until they are (explicit).",
-    check=one_of("implicit", "explicit"),
-)
+    "share.acknowledgement.mode", STRING, "implicit", check=one_of("implicit", "explicit"),
+    doc="What becomes of messages that were not answered when the next ones are taken: they are "
+    "acknowledged (implicit), or stay with this consumer until they are (explicit).")
 share_acquire_mode = Setting(
-    "share.acquire.mode",
-    STRING,
-    "record_limit",
-    "Whether a fetch brings no more records than may be held (record_limit), or whole batches "
-    "(batch_optimized, Kafka's default): fewer acknowledgements, but others wait longer.",
-    check=one_of("record_limit", "batch_optimized"),
-)
+    "share.acquire.mode", STRING, "record_limit", check=one_of("record_limit", "batch_optimized"),
+    doc="Whether a fetch brings no more records than may be held (record_limit), or whole batches "
+    "(batch_optimized, Kafka's default): fewer acknowledgements, but others wait longer.")
+# fmt: on
 
 SHARE_ROWS: Final = (
     group_rows.group_id,

@@ -7,21 +7,28 @@ ask about many at once, mostly only to verify.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, String
+from moldau.protocol.types import (
+    Bool,
+    Int16,
+    Int32,
+    ProducerId,
+    TopicName,
+    TransactionalId,
+)
 
 
 class AddPartitionsToTxnTopic(Struct):
     """One topic and the partitions to add."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     partitions: list[Int32]
 
 
 class AddPartitionsToTxnTransaction(Struct):
     """One transaction and its partitions."""
 
-    transactional_id: String = field(map_key=True)
-    producer_id: Int64
+    transactional_id: TransactionalId = field(map_key=True)
+    producer_id: ProducerId
     producer_epoch: Int16
     # only check that the partitions are in it, add nothing
     verify_only: Bool = field(default=False)
@@ -34,8 +41,8 @@ class AddPartitionsToTxnRequest(
     """The transactions and the partitions that they want to write to."""
 
     transactions: list[AddPartitionsToTxnTransaction] = field(since=4, default_factory=list)
-    v3_and_below_transactional_id: String = field(until=3, default="")
-    v3_and_below_producer_id: Int64 = field(until=3, default=0)
+    v3_and_below_transactional_id: TransactionalId = field(until=3, default="")
+    v3_and_below_producer_id: ProducerId = field(until=3, default=0)
     v3_and_below_producer_epoch: Int16 = field(until=3, default=0)
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(until=3, default_factory=list)
 
@@ -50,14 +57,14 @@ class AddPartitionsToTxnPartitionResult(Struct):
 class AddPartitionsToTxnTopicResult(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     results_by_partition: list[AddPartitionsToTxnPartitionResult]
 
 
 class AddPartitionsToTxnResult(Struct):
     """One transaction of the answer."""
 
-    transactional_id: String = field(map_key=True)
+    transactional_id: TransactionalId = field(map_key=True)
     topic_results: list[AddPartitionsToTxnTopicResult]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, field
-from moldau.protocol.types import Int16, Int32, Int64
+from moldau.protocol.types import BrokerId, Int16, Int32, Int64, ProducerId
 
 
 class AllocateProducerIdsRequest(
@@ -11,7 +11,7 @@ class AllocateProducerIdsRequest(
 ):
     """The broker that asks."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64 = field(default=-1)
 
 
@@ -20,5 +20,5 @@ class AllocateProducerIdsResponse(Response, key=67, versions="0", flexible="0+")
 
     throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
-    producer_id_start: Int64
+    producer_id_start: ProducerId
     producer_id_len: Int32

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int8, Int16, Int32, Int64, Uuid
+from moldau.protocol.types import BrokerId, Int8, Int16, Int32, Int64, Uuid
 
 
 class BrokerState(Struct):
     """A replica and the epoch that its broker registered with (KIP-903)."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64 = field(default=-1)
 
 
@@ -18,7 +18,7 @@ class AlterPartitionRequestPartitionData(Struct, schema_name="PartitionData"):
 
     partition_index: Int32
     leader_epoch: Int32
-    new_isr: list[Int32] = field(until=2, default_factory=list)
+    new_isr: list[BrokerId] = field(until=2, default_factory=list)
     # KIP-903: a restarted broker cannot slip back in under its old epoch
     new_isr_with_epochs: list[BrokerState] = field(since=3, default_factory=list)
     # KIP-704: 1 while the leader of an unclean election still recovers
@@ -38,7 +38,7 @@ class AlterPartitionRequest(
 ):
     """The new in-sync replicas, guarded by leader epoch and partition epoch."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64 = field(default=-1)
     topics: list[AlterPartitionRequestTopicData]
 
@@ -48,9 +48,9 @@ class AlterPartitionResponsePartitionData(Struct, schema_name="PartitionData"):
 
     partition_index: Int32
     error_code: Int16
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
-    isr: list[Int32]
+    isr: list[BrokerId]
     # KIP-704: 1 while the leader of an unclean election still recovers
     leader_recovery_state: Int8 = field(default=0, ignorable=True)
     partition_epoch: Int32

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, String
+from moldau.protocol.types import Bool, BrokerId, Int16, Int32, String, TopicName
 
 
 class ReassignablePartition(Struct):
     """One partition and its target replicas."""
 
     partition_index: Int32
-    replicas: list[Int32] | None = field(default=None)
+    replicas: list[BrokerId] | None = field(default=None)
 
 
 class ReassignableTopic(Struct):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[ReassignablePartition]
 
 
@@ -42,7 +42,7 @@ class ReassignablePartitionResponse(Struct):
 class ReassignableTopicResponse(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[ReassignablePartitionResponse]
 
 

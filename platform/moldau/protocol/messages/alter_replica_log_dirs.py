@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import Int16, Int32, String, TopicName
 
 
 class AlterReplicaLogDirTopic(Struct):
     """One topic and the partitions to move."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     partitions: list[Int32]
 
 
@@ -38,7 +38,7 @@ class AlterReplicaLogDirPartitionResult(Struct):
 class AlterReplicaLogDirTopicResult(Struct):
     """One topic of the answer and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[AlterReplicaLogDirPartitionResult]
 
 

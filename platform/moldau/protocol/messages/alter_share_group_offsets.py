@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String, Uuid
+from moldau.protocol.types import GroupId, Int16, Int32, Int64, String, TopicName, Uuid
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
@@ -16,7 +16,7 @@ class AlterShareGroupOffsetsRequestPartition(Struct):
 class AlterShareGroupOffsetsRequestTopic(Struct):
     """One topic and its partitions."""
 
-    topic_name: String = field(map_key=True)
+    topic_name: TopicName = field(map_key=True)
     partitions: list[AlterShareGroupOffsetsRequestPartition]
 
 
@@ -25,7 +25,7 @@ class AlterShareGroupOffsetsRequest(
 ):
     """The group and its new start offsets."""
 
-    group_id: String
+    group_id: GroupId
     topics: list[AlterShareGroupOffsetsRequestTopic]
 
 
@@ -40,7 +40,7 @@ class AlterShareGroupOffsetsResponsePartition(Struct):
 class AlterShareGroupOffsetsResponseTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    topic_name: String = field(map_key=True)
+    topic_name: TopicName = field(map_key=True)
     topic_id: Uuid
     partitions: list[AlterShareGroupOffsetsResponsePartition]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, Uuid
+from moldau.protocol.types import BrokerId, Int16, Int32, Int64, Uuid
 
 
 class AssignReplicasToDirsRequestPartitionData(Struct, schema_name="PartitionData"):
@@ -31,7 +31,7 @@ class AssignReplicasToDirsRequest(
 ):
     """The directories, each with the replicas in it."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64 = field(default=-1)
     directories: list[AssignReplicasToDirsRequestDirectoryData]
 

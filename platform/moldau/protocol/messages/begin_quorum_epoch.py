@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String, Uint16, Uuid
+from moldau.protocol.types import BrokerId, Int16, Int32, String, TopicName, Uint16, Uuid
 
 
 class BeginQuorumEpochRequestPartitionData(Struct, schema_name="PartitionData"):
@@ -12,14 +12,14 @@ class BeginQuorumEpochRequestPartitionData(Struct, schema_name="PartitionData"):
 
     partition_index: Int32
     voter_directory_id: Uuid = field(since=1, default=ZERO_UUID, ignorable=True)
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
 
 
 class BeginQuorumEpochRequestTopicData(Struct, schema_name="TopicData"):
     """One topic and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[BeginQuorumEpochRequestPartitionData]
 
 
@@ -37,7 +37,7 @@ class BeginQuorumEpochRequest(
     """The leader, its epoch and (KIP-853) where it can be reached."""
 
     cluster_id: String | None = field(default=None)
-    voter_id: Int32 = field(since=1, default=-1, ignorable=True)
+    voter_id: BrokerId = field(since=1, default=-1, ignorable=True)
     topics: list[BeginQuorumEpochRequestTopicData]
     leader_endpoints: list[LeaderEndpoint] = field(since=1, default_factory=list, ignorable=True)
 
@@ -47,21 +47,21 @@ class BeginQuorumEpochResponsePartitionData(Struct, schema_name="PartitionData")
 
     partition_index: Int32
     error_code: Int16
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
 
 
 class BeginQuorumEpochResponseTopicData(Struct, schema_name="TopicData"):
     """One topic of the answer and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[BeginQuorumEpochResponsePartitionData]
 
 
 class NodeEndpoint(Struct):
     """The address of a leader that the answer names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Uint16
 

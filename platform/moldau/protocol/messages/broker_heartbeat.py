@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, Uuid
+from moldau.protocol.types import Bool, BrokerId, Int16, Int32, Int64, Uuid
 
 
 class BrokerHeartbeatRequest(
@@ -11,7 +11,7 @@ class BrokerHeartbeatRequest(
 ):
     """How far the broker has read the metadata log, and what it wants."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64 = field(default=-1)
     current_metadata_offset: Int64
     want_fence: Bool

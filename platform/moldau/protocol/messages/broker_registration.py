@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, String, Uint16, Uuid
+from moldau.protocol.types import Bool, BrokerId, Int16, Int32, Int64, String, Uint16, Uuid
 
 
 class Listener(Struct):
@@ -28,7 +28,7 @@ class BrokerRegistrationRequest(
 ):
     """The broker's identity, addresses, features and directories."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     cluster_id: String
     incarnation_id: Uuid
     listeners: list[Listener]

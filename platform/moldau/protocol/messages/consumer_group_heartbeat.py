@@ -7,7 +7,7 @@ A field that is null (or -1) has not changed since the member last sent it. Memb
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String, Uuid
+from moldau.protocol.types import GroupId, Int16, Int32, String, TopicName, Uuid
 
 
 class TopicPartitions(Struct):
@@ -22,13 +22,13 @@ class ConsumerGroupHeartbeatRequest(
 ):
     """What a member wants and what it owns at present."""
 
-    group_id: String
+    group_id: GroupId
     member_id: String
     member_epoch: Int32
     instance_id: String | None = field(default=None)
     rack_id: String | None = field(default=None)
     rebalance_timeout_ms: Int32 = field(default=-1)
-    subscribed_topic_names: list[String] | None = field(default=None)
+    subscribed_topic_names: list[TopicName] | None = field(default=None)
     # KIP-848: evaluated by the coordinator, in RE2 syntax
     subscribed_topic_regex: String | None = field(since=1, default=None)
     server_assignor: String | None = field(default=None)

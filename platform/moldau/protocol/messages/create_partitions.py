@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, String
+from moldau.protocol.types import Bool, BrokerId, Int16, Int32, String, TopicName
 
 
 class CreatePartitionsAssignment(Struct):
     """Which brokers hold one of the new partitions."""
 
-    broker_ids: list[Int32]
+    broker_ids: list[BrokerId]
 
 
 class CreatePartitionsTopic(Struct):
     """One topic and its new total of partitions."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     count: Int32
     assignments: list[CreatePartitionsAssignment] | None
 
@@ -33,7 +33,7 @@ class CreatePartitionsRequest(
 class CreatePartitionsTopicResult(Struct):
     """The outcome for one topic."""
 
-    name: String
+    name: TopicName
     error_code: Int16
     error_message: String | None = field(default=None)
 

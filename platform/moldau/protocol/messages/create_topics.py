@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, String, Uuid
+from moldau.protocol.types import Bool, BrokerId, Int8, Int16, Int32, String, TopicName, Uuid
 
 
 class CreatableReplicaAssignment(Struct):
     """Which brokers hold one partition; the first one is the preferred leader."""
 
     partition_index: Int32 = field(map_key=True)
-    broker_ids: list[Int32]
+    broker_ids: list[BrokerId]
 
 
 class CreatableTopicConfig(Struct):
@@ -24,7 +24,7 @@ class CreatableTopicConfig(Struct):
 class CreatableTopic(Struct):
     """One topic to create."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     num_partitions: Int32
     replication_factor: Int16
     assignments: list[CreatableReplicaAssignment]
@@ -54,7 +54,7 @@ class CreatableTopicConfigs(Struct):
 class CreatableTopicResult(Struct):
     """The outcome for one topic."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     # KIP-516
     topic_id: Uuid = field(since=7, default=ZERO_UUID, ignorable=True)
     error_code: Int16

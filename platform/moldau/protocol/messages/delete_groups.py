@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import GroupId, Int16, Int32
 
 
 class DeleteGroupsRequest(Request, key=42, versions="0-2", flexible="2+", listeners=("broker",)):
     """The groups to delete."""
 
-    groups_names: list[String]
+    groups_names: list[GroupId]
 
 
 class DeletableGroupResult(Struct):
     """The outcome for one group."""
 
-    group_id: String = field(map_key=True)
+    group_id: GroupId = field(map_key=True)
     error_code: Int16
 
 

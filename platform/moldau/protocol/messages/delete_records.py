@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String
+from moldau.protocol.types import Int16, Int32, Int64, TopicName
 
 
 class DeleteRecordsPartition(Struct):
@@ -16,7 +16,7 @@ class DeleteRecordsPartition(Struct):
 class DeleteRecordsTopic(Struct):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[DeleteRecordsPartition]
 
 
@@ -38,7 +38,7 @@ class DeleteRecordsPartitionResult(Struct):
 class DeleteRecordsTopicResult(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     partitions: list[DeleteRecordsPartitionResult]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String, Uuid
+from moldau.protocol.types import GroupId, Int16, Int32, String, TopicName, Uuid
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
     """A topic to forget."""
 
-    topic_name: String
+    topic_name: TopicName
 
 
 class DeleteShareGroupOffsetsRequest(
@@ -17,14 +17,14 @@ class DeleteShareGroupOffsetsRequest(
 ):
     """The group and the topics to forget."""
 
-    group_id: String
+    group_id: GroupId
     topics: list[DeleteShareGroupOffsetsRequestTopic]
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
     """The outcome for one topic."""
 
-    topic_name: String
+    topic_name: TopicName
     topic_id: Uuid
     error_code: Int16
     error_message: String | None = field(default=None)

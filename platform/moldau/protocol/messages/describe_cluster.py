@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, String
+from moldau.protocol.types import Bool, BrokerId, Int8, Int16, Int32, String
 
 
 class DescribeClusterRequest(
@@ -21,7 +21,7 @@ class DescribeClusterRequest(
 class DescribeClusterBroker(Struct):
     """One node."""
 
-    broker_id: Int32 = field(map_key=True)
+    broker_id: BrokerId = field(map_key=True)
     host: String
     port: Int32
     rack: String | None = field(default=None)
@@ -36,7 +36,7 @@ class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
     error_message: String | None = field(default=None)
     endpoint_type: Int8 = field(since=1, default=1)
     cluster_id: String
-    controller_id: Int32 = field(default=-1)
+    controller_id: BrokerId = field(default=-1)
     brokers: list[DescribeClusterBroker]
     # KIP-430: a bit per operation; the default means "not asked for"
     cluster_authorized_operations: Int32 = field(default=-(2**31))

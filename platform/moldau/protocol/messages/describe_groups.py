@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Bytes, Int16, Int32, String
+from moldau.protocol.types import Bool, Bytes, GroupId, Int16, Int32, String
 
 
 class DescribeGroupsRequest(Request, key=15, versions="0-6", flexible="5+", listeners=("broker",)):
     """Names the groups to describe."""
 
-    groups: list[String]
+    groups: list[GroupId]
     include_authorized_operations: Bool = field(since=3, default=False)
 
 
@@ -30,7 +30,7 @@ class DescribedGroup(Struct):
     error_code: Int16
     # KIP-1043
     error_message: String | None = field(since=6, default=None)
-    group_id: String
+    group_id: GroupId
     group_state: String
     protocol_type: String
     protocol_data: String

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, String
+from moldau.protocol.types import Bool, Int16, Int32, Int64, String, TopicName
 
 
 class DescribableLogDirTopic(Struct):
     """One topic and its partitions."""
 
-    topic: String = field(map_key=True)
+    topic: TopicName = field(map_key=True)
     partitions: list[Int32]
 
 
@@ -31,7 +31,7 @@ class DescribeLogDirsPartition(Struct):
 class DescribeLogDirsTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[DescribeLogDirsPartition]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String
+from moldau.protocol.types import Int16, Int32, Int64, ProducerId, String, TopicName
 
 
 class TopicRequest(Struct):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partition_indexes: list[Int32]
 
 
@@ -22,7 +22,7 @@ class DescribeProducersRequest(Request, key=61, versions="0", flexible="0+", lis
 class ProducerState(Struct):
     """One producer: its last write and the transaction that it has open, if any."""
 
-    producer_id: Int64
+    producer_id: ProducerId
     producer_epoch: Int32
     last_sequence: Int32 = field(default=-1)
     last_timestamp: Int64 = field(default=-1)
@@ -42,7 +42,7 @@ class PartitionResponse(Struct):
 class TopicResponse(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[PartitionResponse]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String, Uint16, Uuid
+from moldau.protocol.types import BrokerId, Int16, Int32, Int64, String, TopicName, Uint16, Uuid
 
 
 class DescribeQuorumRequestPartitionData(Struct, schema_name="PartitionData"):
@@ -16,7 +16,7 @@ class DescribeQuorumRequestPartitionData(Struct, schema_name="PartitionData"):
 class DescribeQuorumRequestTopicData(Struct, schema_name="TopicData"):
     """One topic and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[DescribeQuorumRequestPartitionData]
 
 
@@ -31,7 +31,7 @@ class DescribeQuorumRequest(
 class ReplicaState(Struct):
     """The progress of one replica, as the leader sees it."""
 
-    replica_id: Int32
+    replica_id: BrokerId
     replica_directory_id: Uuid = field(since=2, default=ZERO_UUID)
     log_end_offset: Int64
     # KIP-836
@@ -45,7 +45,7 @@ class DescribeQuorumResponsePartitionData(Struct, schema_name="PartitionData"):
     partition_index: Int32
     error_code: Int16
     error_message: String | None = field(since=2, default="", ignorable=True)
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
     high_watermark: Int64
     current_voters: list[ReplicaState]
@@ -55,7 +55,7 @@ class DescribeQuorumResponsePartitionData(Struct, schema_name="PartitionData"):
 class DescribeQuorumResponseTopicData(Struct, schema_name="TopicData"):
     """One topic of the answer and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[DescribeQuorumResponsePartitionData]
 
 
@@ -70,7 +70,7 @@ class Listener(Struct):
 class Node(Struct):
     """A node of the quorum and its addresses."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     listeners: list[Listener]
 
 

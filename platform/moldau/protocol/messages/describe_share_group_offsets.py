@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String, Uuid
+from moldau.protocol.types import GroupId, Int16, Int32, Int64, String, TopicName, Uuid
 
 
 class DescribeShareGroupOffsetsRequestTopic(Struct):
     """One topic and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[Int32]
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
     """One group and what to look at."""
 
-    group_id: String
+    group_id: GroupId
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None
 
 
@@ -43,7 +43,7 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
 class DescribeShareGroupOffsetsResponseTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     topic_id: Uuid
     partitions: list[DescribeShareGroupOffsetsResponsePartition]
 
@@ -51,7 +51,7 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
 class DescribeShareGroupOffsetsResponseGroup(Struct):
     """One group of the answer."""
 
-    group_id: String
+    group_id: GroupId
     topics: list[DescribeShareGroupOffsetsResponseTopic]
     error_code: Int16
     error_message: String | None = field(default=None)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, String, Uuid
+from moldau.protocol.types import Bool, BrokerId, Int16, Int32, TopicName, Uuid
 
 
 class TopicRequest(Struct):
     """A topic to describe."""
 
-    name: String
+    name: TopicName
 
 
 class Cursor(Struct):
     """The first partition of a page."""
 
-    topic_name: String
+    topic_name: TopicName
     partition_index: Int32
 
 
@@ -34,20 +34,20 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
     error_code: Int16
     partition_index: Int32
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32 = field(default=-1, ignorable=True)
-    replica_nodes: list[Int32]
-    isr_nodes: list[Int32]
-    eligible_leader_replicas: list[Int32] | None = field(default=None)
-    last_known_elr: list[Int32] | None = field(default=None)
-    offline_replicas: list[Int32] = field(ignorable=True)
+    replica_nodes: list[BrokerId]
+    isr_nodes: list[BrokerId]
+    eligible_leader_replicas: list[BrokerId] | None = field(default=None)
+    last_known_elr: list[BrokerId] | None = field(default=None)
+    offline_replicas: list[BrokerId] = field(ignorable=True)
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
     """One topic, or why it cannot be described."""
 
     error_code: Int16
-    name: String | None = field(map_key=True)
+    name: TopicName | None = field(map_key=True)
     topic_id: Uuid = field(ignorable=True)
     is_internal: Bool = field(default=False, ignorable=True)
     partitions: list[DescribeTopicPartitionsResponsePartition]

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String
+from moldau.protocol.types import (
+    Int16,
+    Int32,
+    Int64,
+    ProducerId,
+    String,
+    TopicName,
+    TransactionalId,
+)
 
 
 class DescribeTransactionsRequest(
@@ -11,13 +19,13 @@ class DescribeTransactionsRequest(
 ):
     """The transactional ids."""
 
-    transactional_ids: list[String]
+    transactional_ids: list[TransactionalId]
 
 
 class TopicData(Struct):
     """One topic and the partitions that are in the transaction."""
 
-    topic: String = field(map_key=True)
+    topic: TopicName = field(map_key=True)
     partitions: list[Int32]
 
 
@@ -25,11 +33,11 @@ class TransactionState(Struct):
     """One transaction, or why it cannot be described."""
 
     error_code: Int16
-    transactional_id: String
+    transactional_id: TransactionalId
     transaction_state: String
     transaction_timeout_ms: Int32
     transaction_start_time_ms: Int64
-    producer_id: Int64
+    producer_id: ProducerId
     producer_epoch: Int16
     topics: list[TopicData]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int8, Int16, Int32, String
+from moldau.protocol.types import Int8, Int16, Int32, String, TopicName
 
 
 class TopicPartitions(Struct):
     """One topic and its partitions."""
 
-    topic: String = field(map_key=True)
+    topic: TopicName = field(map_key=True)
     partitions: list[Int32]
 
 
@@ -35,7 +35,7 @@ class PartitionResult(Struct):
 class ReplicaElectionResult(Struct):
     """One topic of the answer and its partitions."""
 
-    topic: String
+    topic: TopicName
     partition_result: list[PartitionResult]
 
 

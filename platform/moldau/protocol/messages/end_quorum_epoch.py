@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String, Uint16, Uuid
+from moldau.protocol.types import BrokerId, Int16, Int32, String, TopicName, Uint16, Uuid
 
 
 class ReplicaInfo(Struct):
     """A voter that could take over."""
 
-    candidate_id: Int32
+    candidate_id: BrokerId
     candidate_directory_id: Uuid
 
 
@@ -17,7 +17,7 @@ class EndQuorumEpochRequestPartitionData(Struct, schema_name="PartitionData"):
     """The leader that steps down in one partition."""
 
     partition_index: Int32
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
     preferred_successors: list[Int32] = field(until=0, default_factory=list, ignorable=True)
     # KIP-853: successors by node and directory
@@ -27,7 +27,7 @@ class EndQuorumEpochRequestPartitionData(Struct, schema_name="PartitionData"):
 class EndQuorumEpochRequestTopicData(Struct, schema_name="TopicData"):
     """One topic and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[EndQuorumEpochRequestPartitionData]
 
 
@@ -54,21 +54,21 @@ class EndQuorumEpochResponsePartitionData(Struct, schema_name="PartitionData"):
 
     partition_index: Int32
     error_code: Int16
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
 
 
 class EndQuorumEpochResponseTopicData(Struct, schema_name="TopicData"):
     """One topic of the answer and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[EndQuorumEpochResponsePartitionData]
 
 
 class NodeEndpoint(Struct):
     """The address of a leader that the answer names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Uint16
 

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int8, Int16, Int32, Int64, Records, String, Uuid
+from moldau.protocol.types import (
+    BrokerId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    ProducerId,
+    Records,
+    String,
+    TopicName,
+    Uuid,
+)
 
 
 class ReplicaState(Struct):
     """The fetching replica's id and broker epoch. Consumers leave both at -1."""
 
-    replica_id: Int32 = field(default=-1)
+    replica_id: BrokerId = field(default=-1)
     replica_epoch: Int64 = field(default=-1)
 
 
@@ -39,7 +50,7 @@ class FetchPartition(Struct):
 class FetchTopic(Struct):
     """One topic to read from and its partitions."""
 
-    topic: String = field(until=12, default="", ignorable=True)
+    topic: TopicName = field(until=12, default="", ignorable=True)
     # KIP-516: ids replace names
     topic_id: Uuid = field(since=13, default=ZERO_UUID, ignorable=True)
     partitions: list[FetchPartition]
@@ -48,7 +59,7 @@ class FetchTopic(Struct):
 class ForgottenTopic(Struct):
     """Partitions to drop from the fetch session."""
 
-    topic: String = field(until=12, default="", ignorable=True)
+    topic: TopicName = field(until=12, default="", ignorable=True)
     # KIP-516: ids replace names
     topic_id: Uuid = field(since=13, default=ZERO_UUID, ignorable=True)
     partitions: list[Int32]
@@ -61,7 +72,7 @@ class FetchRequest(
 
     cluster_id: String | None = field(since=12, tag=0, default=None, ignorable=True)
     # moved into replica_state, together with the replica's epoch (KIP-903)
-    replica_id: Int32 = field(until=14, default=-1)
+    replica_id: BrokerId = field(until=14, default=-1)
     replica_state: ReplicaState = field(since=15, tag=1, default_factory=ReplicaState)
     max_wait_ms: Int32
     min_bytes: Int32
@@ -86,7 +97,7 @@ class EpochEndOffset(Struct):
 class LeaderIdAndEpoch(Struct):
     """The partition's leader now, for a reader that asked another broker."""
 
-    leader_id: Int32 = field(default=-1)
+    leader_id: BrokerId = field(default=-1)
     leader_epoch: Int32 = field(default=-1)
 
 
@@ -100,7 +111,7 @@ class SnapshotId(Struct):
 class AbortedTransaction(Struct):
     """A transaction that was aborted: skip its records from `first_offset` on."""
 
-    producer_id: Int64
+    producer_id: ProducerId
     first_offset: Int64
 
 
@@ -119,14 +130,14 @@ class PartitionData(Struct):
     # null where the reader did not ask for read_committed
     aborted_transactions: list[AbortedTransaction] | None = field(ignorable=True)
     # KIP-392: fetch from this replica next
-    preferred_read_replica: Int32 = field(since=11, default=-1)
+    preferred_read_replica: BrokerId = field(since=11, default=-1)
     records: Records | None
 
 
 class FetchableTopicResponse(Struct):
     """One topic of the answer and its partitions."""
 
-    topic: String = field(until=12, default="", ignorable=True)
+    topic: TopicName = field(until=12, default="", ignorable=True)
     # KIP-516: ids replace names
     topic_id: Uuid = field(since=13, default=ZERO_UUID, ignorable=True)
     partitions: list[PartitionData]
@@ -135,7 +146,7 @@ class FetchableTopicResponse(Struct):
 class NodeEndpoint(Struct):
     """The address of a broker that `current_leader` names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Int32
     rack: String | None = field(default=None)

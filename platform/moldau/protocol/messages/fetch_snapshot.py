@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, Records, String, Uint16, Uuid
+from moldau.protocol.types import (
+    BrokerId,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    TopicName,
+    Uint16,
+    Uuid,
+)
 
 
 class SnapshotId(Struct):
@@ -28,7 +38,7 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, schema_name="PartitionSnapsh
 class FetchSnapshotRequestTopicSnapshot(Struct, schema_name="TopicSnapshot"):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[FetchSnapshotRequestPartitionSnapshot]
 
 
@@ -38,7 +48,7 @@ class FetchSnapshotRequest(
     """Which snapshot, and from which byte on."""
 
     cluster_id: String | None = field(tag=0, default=None)
-    replica_id: Int32 = field(default=-1)
+    replica_id: BrokerId = field(default=-1)
     max_bytes: Int32 = field(default=2**31 - 1)
     topics: list[FetchSnapshotRequestTopicSnapshot]
 
@@ -46,7 +56,7 @@ class FetchSnapshotRequest(
 class LeaderIdAndEpoch(Struct):
     """The leader now, for a node that asked another one."""
 
-    leader_id: Int32 = field(default=0)
+    leader_id: BrokerId = field(default=0)
     leader_epoch: Int32 = field(default=0)
 
 
@@ -65,14 +75,14 @@ class FetchSnapshotResponsePartitionSnapshot(Struct, schema_name="PartitionSnaps
 class FetchSnapshotResponseTopicSnapshot(Struct, schema_name="TopicSnapshot"):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[FetchSnapshotResponsePartitionSnapshot]
 
 
 class NodeEndpoint(Struct):
     """The address of a leader that the answer names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Uint16
 

@@ -6,7 +6,7 @@ Version 4 (KIP-699) looks up many keys at once; before it the one key stands at 
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int8, Int16, Int32, String
+from moldau.protocol.types import BrokerId, Int8, Int16, Int32, String
 
 
 class FindCoordinatorRequest(Request, key=10, versions="0-6", flexible="3+", listeners=("broker",)):
@@ -21,7 +21,7 @@ class Coordinator(Struct):
     """The broker that coordinates one key."""
 
     key: String
-    node_id: Int32
+    node_id: BrokerId
     host: String
     port: Int32
     error_code: Int16
@@ -34,7 +34,7 @@ class FindCoordinatorResponse(Response, key=10, versions="0-6", flexible="3+"):
     throttle_time_ms: Int32 = field(since=1, default=0, ignorable=True)
     error_code: Int16 = field(until=3, default=0)
     error_message: String | None = field(since=1, until=3, default="", ignorable=True)
-    node_id: Int32 = field(until=3, default=0)
+    node_id: BrokerId = field(until=3, default=0)
     host: String = field(until=3, default="")
     port: Int32 = field(until=3, default=0)
     coordinators: list[Coordinator] = field(since=4, default_factory=list)

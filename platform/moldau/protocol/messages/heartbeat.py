@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import GroupId, Int16, Int32, String
 
 
 class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+", listeners=("broker",)):
     """A sign of life from one member in one generation."""
 
-    group_id: String
+    group_id: GroupId
     generation_id: Int32
     member_id: String
     # KIP-345: static membership

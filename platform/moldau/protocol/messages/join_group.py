@@ -6,7 +6,7 @@ The coordinator parks the request until every member has joined or its time is u
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Bytes, Int16, Int32, String
+from moldau.protocol.types import Bool, Bytes, GroupId, Int16, Int32, String
 
 
 class JoinGroupRequestProtocol(Struct):
@@ -19,7 +19,7 @@ class JoinGroupRequestProtocol(Struct):
 class JoinGroupRequest(Request, key=11, versions="0-9", flexible="6+", listeners=("broker",)):
     """A member offers the assignors it supports, each with its subscription."""
 
-    group_id: String
+    group_id: GroupId
     session_timeout_ms: Int32
     # version 0 uses the session timeout for both
     rebalance_timeout_ms: Int32 = field(since=1, default=-1, ignorable=True)

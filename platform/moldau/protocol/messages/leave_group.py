@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import GroupId, Int16, Int32, String
 
 
 class MemberIdentity(Struct):
@@ -18,7 +18,7 @@ class MemberIdentity(Struct):
 class LeaveGroupRequest(Request, key=13, versions="0-5", flexible="4+", listeners=("broker",)):
     """Names the leaving members: the sender, or (KIP-345) static ones that an admin removes."""
 
-    group_id: String
+    group_id: GroupId
     # one member only; version 3 takes a batch
     member_id: String = field(until=2, default="")
     members: list[MemberIdentity] = field(since=3, default_factory=list)

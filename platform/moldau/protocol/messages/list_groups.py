@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import GroupId, Int16, Int32, String
 
 
 class ListGroupsRequest(Request, key=16, versions="0-5", flexible="3+", listeners=("broker",)):
@@ -18,7 +18,7 @@ class ListGroupsRequest(Request, key=16, versions="0-5", flexible="3+", listener
 class ListedGroup(Struct):
     """One group."""
 
-    group_id: String
+    group_id: GroupId
     protocol_type: String
     group_state: String = field(since=4, default="", ignorable=True)
     group_type: String = field(since=5, default="", ignorable=True)

@@ -7,7 +7,7 @@ that still waits for upload.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int8, Int16, Int32, Int64, String
+from moldau.protocol.types import BrokerId, Int8, Int16, Int32, Int64, TopicName
 
 
 class ListOffsetsPartition(Struct):
@@ -22,7 +22,7 @@ class ListOffsetsPartition(Struct):
 class ListOffsetsTopic(Struct):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[ListOffsetsPartition]
 
 
@@ -30,7 +30,7 @@ class ListOffsetsRequest(Request, key=2, versions="1-11", flexible="6+", listene
     """Asks a leader for the first offset at or after a time, a partition at a time."""
 
     # -1 for clients
-    replica_id: Int32
+    replica_id: BrokerId
     isolation_level: Int8 = field(since=2, default=0)
     topics: list[ListOffsetsTopic]
     # KIP-1075: looking into remote storage may take long
@@ -50,7 +50,7 @@ class ListOffsetsPartitionResponse(Struct):
 class ListOffsetsTopicResponse(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[ListOffsetsPartitionResponse]
 
 

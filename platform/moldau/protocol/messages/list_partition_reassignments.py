@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import BrokerId, Int16, Int32, String, TopicName
 
 
 class ListPartitionReassignmentsTopics(Struct):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partition_indexes: list[Int32]
 
 
@@ -26,15 +26,15 @@ class OngoingPartitionReassignment(Struct):
     """One move: all replicas, those to add and those to remove."""
 
     partition_index: Int32
-    replicas: list[Int32]
-    adding_replicas: list[Int32]
-    removing_replicas: list[Int32]
+    replicas: list[BrokerId]
+    adding_replicas: list[BrokerId]
+    removing_replicas: list[BrokerId]
 
 
 class OngoingTopicReassignment(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[OngoingPartitionReassignment]
 
 

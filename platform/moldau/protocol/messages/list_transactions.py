@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String
+from moldau.protocol.types import Int16, Int32, Int64, ProducerId, String, TransactionalId
 
 
 class ListTransactionsRequest(
@@ -12,7 +12,7 @@ class ListTransactionsRequest(
     """Filters by state, producer, age and (version 2) a pattern on the id."""
 
     state_filters: list[String]
-    producer_id_filters: list[Int64]
+    producer_id_filters: list[ProducerId]
     # KIP-994: only those that run longer than this many milliseconds
     duration_filter: Int64 = field(since=1, default=-1)
     # KIP-1152
@@ -22,8 +22,8 @@ class ListTransactionsRequest(
 class TransactionState(Struct):
     """One transaction."""
 
-    transactional_id: String
-    producer_id: Int64
+    transactional_id: TransactionalId
+    producer_id: ProducerId
     transaction_state: String
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, String, Uuid
+from moldau.protocol.types import Bool, BrokerId, Int16, Int32, String, TopicName, Uuid
 
 
 class MetadataRequestTopic(Struct):
@@ -12,7 +12,7 @@ class MetadataRequestTopic(Struct):
 
     # KIP-516: when set, the name is null
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
-    name: String | None = field(nullable_since=10)
+    name: TopicName | None = field(nullable_since=10)
 
 
 class MetadataRequest(Request, key=3, versions="0-13", flexible="9+", listeners=("broker",)):
@@ -29,7 +29,7 @@ class MetadataRequest(Request, key=3, versions="0-13", flexible="9+", listeners=
 class MetadataResponseBroker(Struct):
     """A broker that is alive, and its address on the listener that was asked."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Int32
     rack: String | None = field(since=1, default=None, ignorable=True)
@@ -40,12 +40,12 @@ class MetadataResponsePartition(Struct):
 
     error_code: Int16
     partition_index: Int32
-    leader_id: Int32
+    leader_id: BrokerId
     # KIP-320
     leader_epoch: Int32 = field(since=7, default=-1, ignorable=True)
-    replica_nodes: list[Int32]
-    isr_nodes: list[Int32]
-    offline_replicas: list[Int32] = field(since=5, default_factory=list, ignorable=True)
+    replica_nodes: list[BrokerId]
+    isr_nodes: list[BrokerId]
+    offline_replicas: list[BrokerId] = field(since=5, default_factory=list, ignorable=True)
 
 
 class MetadataResponseTopic(Struct):
@@ -53,7 +53,7 @@ class MetadataResponseTopic(Struct):
 
     error_code: Int16
     # null only when an unknown id was asked for
-    name: String | None = field(nullable_since=12, map_key=True)
+    name: TopicName | None = field(nullable_since=12, map_key=True)
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
     is_internal: Bool = field(since=1, default=False, ignorable=True)
     partitions: list[MetadataResponsePartition]
@@ -67,7 +67,7 @@ class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
     throttle_time_ms: Int32 = field(since=3, default=0, ignorable=True)
     brokers: list[MetadataResponseBroker]
     cluster_id: String | None = field(since=2, default=None, ignorable=True)
-    controller_id: Int32 = field(since=1, default=-1, ignorable=True)
+    controller_id: BrokerId = field(since=1, default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: Int32 = field(since=8, until=10, default=-(2**31))
     # KIP-1102: tells a client to bootstrap again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String, Uuid
+from moldau.protocol.types import GroupId, Int16, Int32, Int64, String, TopicName, Uuid
 
 
 class OffsetCommitRequestPartition(Struct):
@@ -21,7 +21,7 @@ class OffsetCommitRequestTopic(Struct):
     """One topic and its partitions."""
 
     # KIP-516: from version 10 on the topic goes by its id
-    name: String = field(until=9, default="", ignorable=True)
+    name: TopicName = field(until=9, default="", ignorable=True)
     # KIP-848
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
     partitions: list[OffsetCommitRequestPartition]
@@ -30,7 +30,7 @@ class OffsetCommitRequestTopic(Struct):
 class OffsetCommitRequest(Request, key=8, versions="2-10", flexible="8+", listeners=("broker",)):
     """Commits offsets for a member of a group, or for a group without members."""
 
-    group_id: String
+    group_id: GroupId
     # KIP-848: the member's epoch where the group speaks the new protocol
     generation_id_or_member_epoch: Int32 = field(default=-1, ignorable=True)
     member_id: String = field(ignorable=True)
@@ -51,7 +51,7 @@ class OffsetCommitResponsePartition(Struct):
 class OffsetCommitResponseTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String = field(until=9, default="", ignorable=True)
+    name: TopicName = field(until=9, default="", ignorable=True)
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
     partitions: list[OffsetCommitResponsePartition]
 

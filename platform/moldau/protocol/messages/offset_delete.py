@@ -6,7 +6,7 @@ Never flexible.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import GroupId, Int16, Int32, TopicName
 
 
 class OffsetDeleteRequestPartition(Struct):
@@ -18,14 +18,14 @@ class OffsetDeleteRequestPartition(Struct):
 class OffsetDeleteRequestTopic(Struct):
     """One topic and its partitions."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     partitions: list[OffsetDeleteRequestPartition]
 
 
 class OffsetDeleteRequest(Request, key=47, versions="0", flexible="none", listeners=("broker",)):
     """The group and the partitions to forget."""
 
-    group_id: String
+    group_id: GroupId
     topics: list[OffsetDeleteRequestTopic]
 
 
@@ -39,7 +39,7 @@ class OffsetDeleteResponsePartition(Struct):
 class OffsetDeleteResponseTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String = field(map_key=True)
+    name: TopicName = field(map_key=True)
     partitions: list[OffsetDeleteResponsePartition]
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, String, Uuid
+from moldau.protocol.types import Bool, GroupId, Int16, Int32, Int64, String, TopicName, Uuid
 
 
 class OffsetFetchRequestTopic(Struct):
     """One topic and its partitions, up to version 7."""
 
-    name: String
+    name: TopicName
     partition_indexes: list[Int32]
 
 
@@ -21,7 +21,7 @@ class OffsetFetchRequestTopics(Struct):
     """One topic and its partitions, inside a group."""
 
     # KIP-516: from version 10 on the topic goes by its id
-    name: String = field(until=9, default="", ignorable=True)
+    name: TopicName = field(until=9, default="", ignorable=True)
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
     partition_indexes: list[Int32]
 
@@ -29,7 +29,7 @@ class OffsetFetchRequestTopics(Struct):
 class OffsetFetchRequestGroup(Struct):
     """One group, and what to read of it; null topics mean everything."""
 
-    group_id: String
+    group_id: GroupId
     # KIP-848: a consumer proves that it still is a member
     member_id: String | None = field(since=9, default=None, ignorable=True)
     member_epoch: Int32 = field(since=9, default=-1, ignorable=True)
@@ -39,7 +39,7 @@ class OffsetFetchRequestGroup(Struct):
 class OffsetFetchRequest(Request, key=9, versions="1-10", flexible="6+", listeners=("broker",)):
     """Asks a coordinator for committed offsets, of given partitions or of all (null)."""
 
-    group_id: String = field(until=7, default="")
+    group_id: GroupId = field(until=7, default="")
     topics: list[OffsetFetchRequestTopic] | None = field(
         until=7, default_factory=list, nullable_since=2
     )
@@ -61,7 +61,7 @@ class OffsetFetchResponsePartition(Struct):
 class OffsetFetchResponseTopic(Struct):
     """One topic of the answer, up to version 7."""
 
-    name: String
+    name: TopicName
     partitions: list[OffsetFetchResponsePartition]
 
 
@@ -79,7 +79,7 @@ class OffsetFetchResponseTopics(Struct):
     """One topic of the answer, inside a group."""
 
     # KIP-516: from version 10 on the topic goes by its id
-    name: String = field(until=9, default="", ignorable=True)
+    name: TopicName = field(until=9, default="", ignorable=True)
     topic_id: Uuid = field(since=10, default=ZERO_UUID, ignorable=True)
     partitions: list[OffsetFetchResponsePartitions]
 
@@ -87,7 +87,7 @@ class OffsetFetchResponseTopics(Struct):
 class OffsetFetchResponseGroup(Struct):
     """The committed offsets of one group, or why they cannot be read."""
 
-    group_id: String
+    group_id: GroupId
     topics: list[OffsetFetchResponseTopics]
     error_code: Int16 = field(default=0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String
+from moldau.protocol.types import BrokerId, Int16, Int32, Int64, TopicName
 
 
 class OffsetForLeaderPartition(Struct):
@@ -17,7 +17,7 @@ class OffsetForLeaderPartition(Struct):
 class OffsetForLeaderTopic(Struct):
     """One topic and its partitions."""
 
-    topic: String = field(map_key=True)
+    topic: TopicName = field(map_key=True)
     partitions: list[OffsetForLeaderPartition]
 
 
@@ -27,7 +27,7 @@ class OffsetForLeaderEpochRequest(
     """A follower or consumer names the last epoch it has seen."""
 
     # -2 is a debugging consumer, -1 a consumer
-    replica_id: Int32 = field(since=3, default=-2, ignorable=True)
+    replica_id: BrokerId = field(since=3, default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic]
 
 
@@ -43,7 +43,7 @@ class EpochEndOffset(Struct):
 class OffsetForLeaderTopicResult(Struct):
     """One topic of the answer and its partitions."""
 
-    topic: String = field(map_key=True)
+    topic: TopicName = field(map_key=True)
     partitions: list[EpochEndOffset]
 
 

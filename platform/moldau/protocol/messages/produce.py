@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, Records, String, Uuid
+from moldau.protocol.types import (
+    BrokerId,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    TopicName,
+    TransactionalId,
+    Uuid,
+)
 
 
 class PartitionProduceData(Struct):
@@ -21,7 +31,7 @@ class TopicProduceData(Struct):
     """One topic of the request and its partitions."""
 
     # KIP-516: from version 13 on the topic goes by its id
-    name: String = field(until=12, default="", ignorable=True, map_key=True)
+    name: TopicName = field(until=12, default="", ignorable=True, map_key=True)
     topic_id: Uuid = field(since=13, default=ZERO_UUID, ignorable=True, map_key=True)
     partition_data: list[PartitionProduceData]
 
@@ -30,7 +40,7 @@ class ProduceRequest(Request, key=0, versions="3-13", flexible="9+", listeners=(
     """Batches for partitions that one broker leads; with acks=0 there is no answer at all."""
 
     # KIP-890: from version 12 on the first produce adds the partition to the transaction
-    transactional_id: String | None = field(default=None)
+    transactional_id: TransactionalId | None = field(default=None)
     acks: Int16
     timeout_ms: Int32
     topic_data: list[TopicProduceData]
@@ -46,7 +56,7 @@ class BatchIndexAndErrorMessage(Struct):
 class LeaderIdAndEpoch(Struct):
     """The partition's leader now, for a producer that asked another broker."""
 
-    leader_id: Int32 = field(default=-1)
+    leader_id: BrokerId = field(default=-1)
     leader_epoch: Int32 = field(default=-1)
 
 
@@ -72,7 +82,7 @@ class TopicProduceResponse(Struct):
     """One topic of the answer and its partitions."""
 
     # KIP-516: from version 13 on the topic goes by its id
-    name: String = field(until=12, default="", ignorable=True, map_key=True)
+    name: TopicName = field(until=12, default="", ignorable=True, map_key=True)
     topic_id: Uuid = field(since=13, default=ZERO_UUID, ignorable=True, map_key=True)
     partition_responses: list[PartitionProduceResponse]
 
@@ -80,7 +90,7 @@ class TopicProduceResponse(Struct):
 class NodeEndpoint(Struct):
     """The address of a broker that `current_leader` names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Int32
     rack: String | None = field(default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, Int64, String, Uuid
+from moldau.protocol.types import Bool, BrokerId, GroupId, Int8, Int16, Int32, Int64, String, Uuid
 
 
 class AcknowledgementBatch(Struct):
@@ -37,7 +37,7 @@ class ShareAcknowledgeRequest(
 ):
     """Accept, release, reject or renew, by runs of offsets."""
 
-    group_id: String | None = field(default=None)
+    group_id: GroupId | None = field(default=None)
     member_id: String | None
     share_session_epoch: Int32
     # KIP-1222: the acknowledgements may extend the lock
@@ -71,7 +71,7 @@ class ShareAcknowledgeTopicResponse(Struct):
 class NodeEndpoint(Struct):
     """The address of a broker that `current_leader` names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Int32
     rack: String | None = field(default=None)

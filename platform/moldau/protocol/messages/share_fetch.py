@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, Int64, Records, String, Uuid
+from moldau.protocol.types import (
+    Bool,
+    BrokerId,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    Uuid,
+)
 
 
 class AcknowledgementBatch(Struct):
@@ -43,7 +54,7 @@ class ForgottenTopic(Struct):
 class ShareFetchRequest(Request, key=78, versions="1-2", flexible="0+", listeners=("broker",)):
     """What to read in this share session, and what became of records read before."""
 
-    group_id: String | None = field(default=None)
+    group_id: GroupId | None = field(default=None)
     member_id: String | None
     share_session_epoch: Int32
     max_wait_ms: Int32
@@ -97,7 +108,7 @@ class ShareFetchableTopicResponse(Struct):
 class NodeEndpoint(Struct):
     """The address of a broker that `current_leader` names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Int32
     rack: String | None = field(default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, String, Uuid
+from moldau.protocol.types import Bool, GroupId, Int16, Int32, String, TopicName, Uuid
 
 
 class ShareGroupDescribeRequest(
@@ -11,7 +11,7 @@ class ShareGroupDescribeRequest(
 ):
     """Names the groups to describe."""
 
-    group_ids: list[String]
+    group_ids: list[GroupId]
     include_authorized_operations: Bool
 
 
@@ -19,7 +19,7 @@ class TopicPartitions(Struct):
     """One topic and its partitions."""
 
     topic_id: Uuid
-    topic_name: String
+    topic_name: TopicName
     partitions: list[Int32]
 
 
@@ -37,7 +37,7 @@ class Member(Struct):
     member_epoch: Int32
     client_id: String
     client_host: String
-    subscribed_topic_names: list[String]
+    subscribed_topic_names: list[TopicName]
     assignment: Assignment
 
 
@@ -46,7 +46,7 @@ class DescribedGroup(Struct):
 
     error_code: Int16
     error_message: String | None = field(default=None)
-    group_id: String
+    group_id: GroupId
     group_state: String
     group_epoch: Int32
     assignment_epoch: Int32

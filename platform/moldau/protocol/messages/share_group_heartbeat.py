@@ -6,7 +6,7 @@ A field that is null has not changed since the member last sent it.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String, Uuid
+from moldau.protocol.types import GroupId, Int16, Int32, String, TopicName, Uuid
 
 
 class ShareGroupHeartbeatRequest(
@@ -14,11 +14,11 @@ class ShareGroupHeartbeatRequest(
 ):
     """What a member wants to read."""
 
-    group_id: String
+    group_id: GroupId
     member_id: String
     member_epoch: Int32
     rack_id: String | None = field(default=None)
-    subscribed_topic_names: list[String] | None = field(default=None)
+    subscribed_topic_names: list[TopicName] | None = field(default=None)
 
 
 class TopicPartitions(Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, String, Uint16
+from moldau.protocol.types import Bool, GroupId, Int16, Int32, Int64, String, TopicName, Uint16
 
 
 class StreamsGroupDescribeRequest(
@@ -11,7 +11,7 @@ class StreamsGroupDescribeRequest(
 ):
     """Names the groups to describe."""
 
-    group_ids: list[String]
+    group_ids: list[GroupId]
     include_authorized_operations: Bool
 
 
@@ -25,7 +25,7 @@ class KeyValue(Struct):
 class TopicInfo(Struct):
     """An internal topic that the topology needs."""
 
-    name: String
+    name: TopicName
     partitions: Int32
     replication_factor: Int16
     topic_configs: list[KeyValue]
@@ -35,8 +35,8 @@ class Subtopology(Struct):
     """A part of the topology that is not connected to the others: the unit of tasks."""
 
     subtopology_id: String
-    source_topics: list[String]
-    repartition_sink_topics: list[String]
+    source_topics: list[TopicName]
+    repartition_sink_topics: list[TopicName]
     state_changelog_topics: list[TopicInfo]
     repartition_source_topics: list[TopicInfo]
 
@@ -103,7 +103,7 @@ class DescribedGroup(Struct):
 
     error_code: Int16
     error_message: String | None = field(default=None)
-    group_id: String
+    group_id: GroupId
     group_state: String
     group_epoch: Int32
     assignment_epoch: Int32

@@ -7,7 +7,17 @@ joining.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, Int64, String, Uint16
+from moldau.protocol.types import (
+    Bool,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    TopicName,
+    Uint16,
+)
 
 
 class KeyValue(Struct):
@@ -20,7 +30,7 @@ class KeyValue(Struct):
 class TopicInfo(Struct):
     """An internal topic that the topology needs."""
 
-    name: String
+    name: TopicName
     partitions: Int32
     replication_factor: Int16
     topic_configs: list[KeyValue]
@@ -38,10 +48,10 @@ class Subtopology(Struct):
     """A part of the topology that is not connected to the others: the unit of tasks."""
 
     subtopology_id: String
-    source_topics: list[String]
+    source_topics: list[TopicName]
     source_topic_regex: list[String]
     state_changelog_topics: list[TopicInfo]
-    repartition_sink_topics: list[String]
+    repartition_sink_topics: list[TopicName]
     repartition_source_topics: list[TopicInfo]
     copartition_groups: list[CopartitionGroup]
 
@@ -80,7 +90,7 @@ class StreamsGroupHeartbeatRequest(
 ):
     """What a Streams process runs, owns and has caught up with."""
 
-    group_id: String
+    group_id: GroupId
     member_id: String
     member_epoch: Int32
     endpoint_information_epoch: Int32
@@ -109,7 +119,7 @@ class Status(Struct):
 class TopicPartition(Struct):
     """One topic, by name, and its partitions."""
 
-    topic: String
+    topic: TopicName
     partitions: list[Int32]
 
 

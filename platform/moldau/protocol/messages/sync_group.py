@@ -6,7 +6,7 @@ The leader brings it, all other members wait for it here.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bytes, Int16, Int32, String
+from moldau.protocol.types import Bytes, GroupId, Int16, Int32, String
 
 
 class SyncGroupRequestAssignment(Struct):
@@ -19,7 +19,7 @@ class SyncGroupRequestAssignment(Struct):
 class SyncGroupRequest(Request, key=14, versions="0-5", flexible="4+", listeners=("broker",)):
     """A member asks for its share; only the leader's request carries assignments."""
 
-    group_id: String
+    group_id: GroupId
     generation_id: Int32
     member_id: String
     group_instance_id: String | None = field(since=3, default=None)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String
+from moldau.protocol.types import (
+    GroupId,
+    Int16,
+    Int32,
+    Int64,
+    ProducerId,
+    String,
+    TopicName,
+    TransactionalId,
+)
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -18,16 +27,16 @@ class TxnOffsetCommitRequestPartition(Struct):
 class TxnOffsetCommitRequestTopic(Struct):
     """One topic and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[TxnOffsetCommitRequestPartition]
 
 
 class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+", listeners=("broker",)):
     """The offsets, the group, and the transaction that they belong to."""
 
-    transactional_id: String
-    group_id: String
-    producer_id: Int64
+    transactional_id: TransactionalId
+    group_id: GroupId
+    producer_id: ProducerId
     producer_epoch: Int16
     # KIP-447: fences zombies by the group's generation
     generation_id: Int32 = field(since=3, default=-1)
@@ -46,7 +55,7 @@ class TxnOffsetCommitResponsePartition(Struct):
 class TxnOffsetCommitResponseTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[TxnOffsetCommitResponsePartition]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, field
-from moldau.protocol.types import Int16, Int32, String
+from moldau.protocol.types import BrokerId, Int16, Int32, String
 
 
 class UnregisterBrokerRequest(
@@ -11,7 +11,7 @@ class UnregisterBrokerRequest(
 ):
     """The broker to forget."""
 
-    broker_id: Int32
+    broker_id: BrokerId
 
 
 class UnregisterBrokerResponse(Response, key=64, versions="0", flexible="0+"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Int16, Int32, String, Uint16, Uuid
+from moldau.protocol.types import BrokerId, Int16, Int32, String, Uint16, Uuid
 
 
 class Listener(Struct):
@@ -37,7 +37,7 @@ class UpdateRaftVoterRequest(
 class CurrentLeader(Struct):
     """The leader now, and its address."""
 
-    leader_id: Int32 = field(default=-1)
+    leader_id: BrokerId = field(default=-1)
     leader_epoch: Int32 = field(default=-1)
     host: String = field(default="")
     port: Int32 = field(default=0)

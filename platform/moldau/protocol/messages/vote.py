@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int16, Int32, Int64, String, Uint16, Uuid
+from moldau.protocol.types import (
+    Bool,
+    BrokerId,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    TopicName,
+    Uint16,
+    Uuid,
+)
 
 
 class VoteRequestPartitionData(Struct, schema_name="PartitionData"):
@@ -15,7 +25,7 @@ class VoteRequestPartitionData(Struct, schema_name="PartitionData"):
 
     partition_index: Int32
     replica_epoch: Int32
-    replica_id: Int32
+    replica_id: BrokerId
     # KIP-853: a voter is a node together with its log directory
     replica_directory_id: Uuid = field(since=1, default=ZERO_UUID, ignorable=True)
     voter_directory_id: Uuid = field(since=1, default=ZERO_UUID, ignorable=True)
@@ -27,7 +37,7 @@ class VoteRequestPartitionData(Struct, schema_name="PartitionData"):
 class VoteRequestTopicData(Struct, schema_name="TopicData"):
     """One topic and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[VoteRequestPartitionData]
 
 
@@ -35,7 +45,7 @@ class VoteRequest(Request, key=52, versions="0-2", flexible="0+", listeners=("co
     """A candidate presents its epoch and how far its log reaches."""
 
     cluster_id: String | None = field(default=None)
-    voter_id: Int32 = field(since=1, default=-1, ignorable=True)
+    voter_id: BrokerId = field(since=1, default=-1, ignorable=True)
     topics: list[VoteRequestTopicData]
 
 
@@ -44,7 +54,7 @@ class VoteResponsePartitionData(Struct, schema_name="PartitionData"):
 
     partition_index: Int32
     error_code: Int16
-    leader_id: Int32
+    leader_id: BrokerId
     leader_epoch: Int32
     vote_granted: Bool
 
@@ -52,14 +62,14 @@ class VoteResponsePartitionData(Struct, schema_name="PartitionData"):
 class VoteResponseTopicData(Struct, schema_name="TopicData"):
     """One topic of the answer and its partitions."""
 
-    topic_name: String
+    topic_name: TopicName
     partitions: list[VoteResponsePartitionData]
 
 
 class NodeEndpoint(Struct):
     """The address of a leader that the answer names."""
 
-    node_id: Int32 = field(map_key=True)
+    node_id: BrokerId = field(map_key=True)
     host: String
     port: Uint16
 

@@ -6,20 +6,20 @@ Sent by transaction coordinators to the leaders of the partitions.
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, Int64, String
+from moldau.protocol.types import Bool, Int8, Int16, Int32, ProducerId, TopicName
 
 
 class WritableTxnMarkerTopic(Struct):
     """One topic and the partitions that get the marker."""
 
-    name: String
+    name: TopicName
     partition_indexes: list[Int32]
 
 
 class WritableTxnMarker(Struct):
     """One transaction's outcome: true is commit, false is abort."""
 
-    producer_id: Int64
+    producer_id: ProducerId
     producer_epoch: Int16
     transaction_result: Bool
     topics: list[WritableTxnMarkerTopic]
@@ -44,14 +44,14 @@ class WritableTxnMarkerPartitionResult(Struct):
 class WritableTxnMarkerTopicResult(Struct):
     """One topic of the answer and its partitions."""
 
-    name: String
+    name: TopicName
     partitions: list[WritableTxnMarkerPartitionResult]
 
 
 class WritableTxnMarkerResult(Struct):
     """The answer for one producer."""
 
-    producer_id: Int64
+    producer_id: ProducerId
     topics: list[WritableTxnMarkerTopicResult]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.protocol.declare import MetadataRecord, Struct, field
-from moldau.protocol.types import Bool, Int8, Int16, Int32, Int64, String, Uint16, Uuid
+from moldau.protocol.types import Bool, BrokerId, Int8, Int16, Int32, Int64, String, Uint16, Uuid
 
 
 class BrokerEndpoint(Struct):
@@ -26,7 +26,7 @@ class BrokerFeature(Struct):
 class RegisterBrokerRecord(MetadataRecord, type=0, versions="0-4", flexible="0+"):
     """A broker registered; everything known about its earlier incarnation is replaced."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     is_migrating_zk_broker: Bool = field(since=2, default=False)
     incarnation_id: Uuid
     broker_epoch: Int64
@@ -44,28 +44,28 @@ class RegisterBrokerRecord(MetadataRecord, type=0, versions="0-4", flexible="0+"
 class UnregisterBrokerRecord(MetadataRecord, type=1, versions="0", flexible="0+"):
     """A broker was taken out of the cluster."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64
 
 
 class FenceBrokerRecord(MetadataRecord, type=7, versions="0", flexible="0+"):
     """A broker was fenced, the way it was recorded before BrokerRegistrationChangeRecord."""
 
-    id: Int32
+    id: BrokerId
     epoch: Int64
 
 
 class UnfenceBrokerRecord(MetadataRecord, type=8, versions="0", flexible="0+"):
     """A broker was unfenced, the way it was recorded before BrokerRegistrationChangeRecord."""
 
-    id: Int32
+    id: BrokerId
     epoch: Int64
 
 
 class BrokerRegistrationChangeRecord(MetadataRecord, type=17, versions="0-3", flexible="0+"):
     """A broker was fenced or unfenced, is stopping, or has other log directories."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64
     # -1 unfenced, 0 no change, 1 fenced
     fenced: Int8 = field(tag=0, default=0)

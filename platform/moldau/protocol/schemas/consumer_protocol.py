@@ -7,13 +7,13 @@ reader that knows an older one leaves the rest unread.
 from __future__ import annotations
 
 from moldau.protocol.declare import Data, Struct, field
-from moldau.protocol.types import BytesView, Int32, String
+from moldau.protocol.types import BytesView, Int32, String, TopicName
 
 
 class TopicPartition(Struct):
     """One topic and its partitions."""
 
-    topic: String = field(map_key=True)
+    topic: TopicName = field(map_key=True)
     partitions: list[Int32]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Data, Struct, field
-from moldau.protocol.types import Int16, Int32, Int64, String, Uint16, Uuid
+from moldau.protocol.types import BrokerId, Int16, Int32, Int64, String, Uint16, Uuid
 
 
 class ControlRecordTypeSchema(Data, versions="0", flexible="none"):
@@ -35,7 +35,7 @@ class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
     """The first record of a Raft epoch: the leader, the voters, and the votes for the leader."""
 
     version: Int16
-    leader_id: Int32
+    leader_id: BrokerId
     voters: list[LeaderChangeVoter]
     granting_voters: list[LeaderChangeVoter]
 
@@ -78,7 +78,7 @@ class KRaftVersionFeature(Struct):
 class Voter(Struct):
     """A voter, where it can be reached and what it supports."""
 
-    voter_id: Int32
+    voter_id: BrokerId
     voter_directory_id: Uuid
     endpoints: list[Endpoint]
     kraft_version_feature: KRaftVersionFeature = field(name="KRaftVersionFeature")

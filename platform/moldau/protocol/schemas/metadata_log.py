@@ -8,13 +8,25 @@ flexible in every version.
 from __future__ import annotations
 
 from moldau.protocol.declare import MetadataRecord, Struct, field
-from moldau.protocol.types import Bool, Bytes, Float64, Int8, Int16, Int32, Int64, String, Uuid
+from moldau.protocol.types import (
+    Bool,
+    BrokerId,
+    Bytes,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    TopicName,
+    Uuid,
+)
 
 
 class TopicRecord(MetadataRecord, type=2, versions="0", flexible="0+"):
     """A topic came to be."""
 
-    name: String
+    name: TopicName
     topic_id: Uuid
 
 
@@ -29,11 +41,11 @@ class PartitionRecord(MetadataRecord, type=3, versions="0-2", flexible="0+"):
 
     partition_id: Int32 = field(default=-1)
     topic_id: Uuid
-    replicas: list[Int32]
+    replicas: list[BrokerId]
     isr: list[Int32]
-    removing_replicas: list[Int32]
-    adding_replicas: list[Int32]
-    leader: Int32 = field(default=-1)
+    removing_replicas: list[BrokerId]
+    adding_replicas: list[BrokerId]
+    leader: BrokerId = field(default=-1)
     # KIP-704: 1 while the leader of an unclean election still recovers
     leader_recovery_state: Int8 = field(tag=0, default=0)
     leader_epoch: Int32 = field(default=-1)
@@ -41,8 +53,8 @@ class PartitionRecord(MetadataRecord, type=3, versions="0-2", flexible="0+"):
     # KIP-858: the log directory of each replica, in the order of `replicas`
     directories: list[Uuid] = field(since=1, default_factory=list)
     # KIP-966: replicas that left the ISR with all committed data
-    eligible_leader_replicas: list[Int32] | None = field(since=2, tag=1, default=None)
-    last_known_elr: list[Int32] | None = field(since=2, tag=2, default=None)
+    eligible_leader_replicas: list[BrokerId] | None = field(since=2, tag=1, default=None)
+    last_known_elr: list[BrokerId] | None = field(since=2, tag=2, default=None)
 
 
 class PartitionChangeRecord(MetadataRecord, type=5, versions="0-2", flexible="0+"):
@@ -50,19 +62,19 @@ class PartitionChangeRecord(MetadataRecord, type=5, versions="0-2", flexible="0+
 
     partition_id: Int32 = field(default=-1)
     topic_id: Uuid
-    isr: list[Int32] | None = field(tag=0, default=None)
+    isr: list[BrokerId] | None = field(tag=0, default=None)
     # -2 no change, -1 no leader
-    leader: Int32 = field(tag=1, default=-2)
-    replicas: list[Int32] | None = field(tag=2, default=None)
-    removing_replicas: list[Int32] | None = field(tag=3, default=None)
-    adding_replicas: list[Int32] | None = field(tag=4, default=None)
+    leader: BrokerId = field(tag=1, default=-2)
+    replicas: list[BrokerId] | None = field(tag=2, default=None)
+    removing_replicas: list[BrokerId] | None = field(tag=3, default=None)
+    adding_replicas: list[BrokerId] | None = field(tag=4, default=None)
     # KIP-704: -1 no change
     leader_recovery_state: Int8 = field(tag=5, default=-1)
     # KIP-858: the log directory of each replica, in the order of `replicas`
     directories: list[Uuid] | None = field(since=1, tag=8, default=None)
     # KIP-966: replicas that left the ISR with all committed data
-    eligible_leader_replicas: list[Int32] | None = field(since=2, tag=6, default=None)
-    last_known_elr: list[Int32] | None = field(since=2, tag=7, default=None)
+    eligible_leader_replicas: list[BrokerId] | None = field(since=2, tag=6, default=None)
+    last_known_elr: list[BrokerId] | None = field(since=2, tag=7, default=None)
 
 
 class ConfigRecord(MetadataRecord, type=4, versions="0", flexible="0+"):
@@ -100,7 +112,7 @@ class ClientQuotaRecord(MetadataRecord, type=14, versions="0", flexible="0+"):
 class ProducerIdsRecord(MetadataRecord, type=15, versions="0", flexible="0+"):
     """A broker got a block of producer ids; the next block starts at `next_producer_id`."""
 
-    broker_id: Int32
+    broker_id: BrokerId
     broker_epoch: Int64 = field(default=-1)
     next_producer_id: Int64
 
@@ -183,7 +195,7 @@ class AbortTransactionRecord(MetadataRecord, type=25, versions="0", flexible="0+
 class ClearElrRecord(MetadataRecord, type=28, versions="0", flexible="0+"):
     """Empties the eligible leader replicas of a topic, or of all topics (KIP-966)."""
 
-    topic_name: String
+    topic_name: TopicName
 
 
 class ZkMigrationStateRecord(MetadataRecord, type=21, versions="0", flexible="0+"):

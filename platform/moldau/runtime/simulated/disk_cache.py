@@ -17,9 +17,12 @@ holds one copy, and a loss of power costs only the unsynced part.
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from moldau.runtime.files import Buffer
 from moldau.runtime.simulated.disk_power import PowerLoss
+
+_ZEROS: Final = bytes(1 << 16)
 
 
 class CachedFile:
@@ -89,7 +92,7 @@ class CachedFile:
         first = size // self.sector_bytes
         start = first * self.sector_bytes
         # Sectors of zeros need no image: a missing one means zeros.
-        self._dirty(start, start + len(self.data[start:].rstrip(b"\0")))
+        self._dirty(start, self._end_of_content(start))
         for sector in [sector for sector in self.diverged if sector >= first]:
             self.unsynced[sector] = self.diverged.pop(sector)
         del self.data[size:]
@@ -193,6 +196,14 @@ class CachedFile:
             del self.data[size:]
         self.allocated_bytes = 0
         self.sync()
+
+    def _end_of_content(self, start: int) -> int:
+        """Return the end of what is not zero, or `start`. Blocks are compared, which is much faster
+        than `rstrip` in an index file of 10 MiB that was reserved and hardly used."""
+        end = len(self.data)
+        while end - start >= len(_ZEROS) and self.data.endswith(_ZEROS, start, end):
+            end -= len(_ZEROS)
+        return start + len(self.data[start:end].rstrip(b"\0"))
 
     def _dirty(self, start: int, end: int) -> None:
         """Save the platter's content of the sectors that are about to change."""

@@ -42,7 +42,7 @@ _PROCESS = "a simulated node is one process; start another node"
 _SIGNAL = "stop the node through its `Node`"
 _SLEEP = "await `asyncio.sleep`"
 _OWN = "moldau.runtime"
-_LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "uvicorn"})
+_LIBRARIES = frozenset({"httpcore2", "uvicorn"})
 """Libraries that read the clock without using it: httpcore does, if no idle time is limited, and
 uvicorn for the Date header."""
 

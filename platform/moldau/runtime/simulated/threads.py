@@ -42,7 +42,7 @@ REFUSALS_MAX: Final = 1_000
 """How often a dead thread is told that it is dead, before it is left where it is."""
 
 
-class Killed(threading.local):
+class KillCount(threading.local):
     """How often the calling thread was told that its node is dead."""
 
     times = 0
@@ -149,7 +149,7 @@ class SimulatedThreads(Threads):
     is_simulated = True
     current: Final = _Current()
     """The simulated thread that calls; None on the loop."""
-    _killed: Final = Killed()
+    _killed: Final = KillCount()
 
     def __init__(
         self, runtime: Runtime, loop: SimulatedLoop, life: Incarnation, random: Random

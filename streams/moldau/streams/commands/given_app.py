@@ -40,6 +40,11 @@ def load_app(name: str, directory: str) -> App:
         ) from error
     except MoldauError:
         raise
+    except SystemExit as error:
+        raise UsageError(
+            f"the module {module_name} ends the process when it is imported: "
+            f"SystemExit({error.code!r})"
+        ) from error
     except Exception as error:
         raise UsageError(_failed(module_name, error)) from error
     found = module

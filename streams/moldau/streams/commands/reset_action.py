@@ -21,21 +21,26 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.group_plan import (
+from moldau.cli.commands.group_offsets import (
     DRY_RUN,
-    ConsumerGroups,
-    OffsetChange,
+    add_beginnings,
     add_execute,
-    carry_out,
+    destination_of,
     facts_of,
-    members_of,
-    obstacles,
     write_steps,
 )
-from moldau.cli.commands.group_reset import Wanted, add_beginnings, place_of, plan_group
 from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.operations.offsets import (
+    ConsumerGroups,
+    Destination,
+    OffsetChange,
+    carry_out,
+    members_of,
+    obstacles,
+    plan_group,
+)
 from moldau.streams.commands.given_app import load_app
 from moldau.streams.commands.reset_topics import (
     NOTHING_LEFT,
@@ -143,16 +148,16 @@ def reset_app(arguments: Namespace, context: Context) -> int:
         return reset_on_spark(arguments, context, plan)
     if arguments.checkpoint:
         raise UsageError("--checkpoint is for --engine spark")
-    wanted = place_of(arguments, {})
+    wanted = destination_of(arguments)
     directory = posixpath.join(absolute_path(arguments.state or DEFAULT), app)
     with opened_admin(arguments, context) as admin, ExitStack() as left:
         files = admin.runtime.files
         running = left.enter_context(_held(directory, files))
         stores = directory if files.exists(directory) else None
-        time = wanted.time(admin.runtime.clock.wall_ms())
+        to = wanted.at(admin.runtime.clock.wall_ms())
         topics = admin.run(lambda client: _topics(client, plan, arguments))
         here, force = (stores, running), arguments.force
-        found = admin.run(lambda client: _planned(client, topics, wanted, time, here, force=force))
+        found = admin.run(lambda client: _planned(client, topics, to, here, force=force))
         problems = list(found.obstacles)
         if arguments.execute and not problems and not found.is_done:
             if force:
@@ -162,7 +167,7 @@ def reset_app(arguments: Namespace, context: Context) -> int:
                 files.remove_tree(stores)
             if not problems:
                 problems = admin.run(lambda client: _change_offsets(client, found))
-    _tell(arguments, context, found, problems)
+    _report(arguments, context, found, problems)
     return Exit.FAILED if problems and arguments.execute else Exit.DONE
 
 
@@ -220,8 +225,7 @@ def _held(directory: str, files: Files) -> Iterator[list[str]]:
 async def _planned(
     client: Admin,
     topics: AppTopics,
-    wanted: Wanted,
-    time: int | None,
+    to: Destination,
     here: tuple[str | None, list[str]],
     *,
     force: bool,
@@ -231,8 +235,8 @@ async def _planned(
     app = topics.app
     committed = await _committed(client, app)
     parts = [where for topic in topics.read for where in await _partitions(client, topic)]
-    rules = dict.fromkeys(parts, wanted.rule)
-    steps = await plan_group(client, app, committed, rules, time)
+    rules = dict.fromkeys(parts, to.rule)
+    steps = await plan_group(client, app, committed, rules, to.timestamp)
     members = {} if force else await members_of(client, [app])
     hindered = [line for lines in obstacles(steps, members).values() for line in lines]
     if any(members.values()):
@@ -268,7 +272,7 @@ async def _on_spark(
 ) -> list[str]:
     """Return an obstacle if the app runs on Spark: a driver needs its topics, and is no member."""
     from moldau.streams.spark.delivery import group_of
-    from moldau.streams.worker.committed import is_marked
+    from moldau.streams.worker.committer import is_marked
 
     has_moved = any(is_marked(each.metadata or "") for each in committed.values())
     if has_moved or (not committed and await _committed(client, group_of(app))):
@@ -303,21 +307,16 @@ _EMPTY: Final = "Empty"
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-def _tell(arguments: Namespace, context: Context, found: Reset, problems: Sequence[str]) -> None:
+def _report(arguments: Namespace, context: Context, found: Reset, problems: Sequence[str]) -> None:
     app = found.topics.app
     is_done = arguments.execute and not problems
     if arguments.json:
         facts = {
-            "app": app,
-            "executed": is_done,
-            "obstacles": list(problems),
-            "topics": list(found.topics.made),
-            "kept": list(found.topics.kept),
-            "missing": list(found.topics.missing),
-            "others": list(found.topics.others),
-            "stores": found.stores,
-            "offsets": [facts_of(each) for each in found.offsets],
-        }
+            "app": app, "executed": is_done, "obstacles": list(problems),
+            "topics": list(found.topics.made), "kept": list(found.topics.kept),
+            "missing": list(found.topics.missing), "others": list(found.topics.others),
+            "stores": found.stores, "offsets": [facts_of(each) for each in found.offsets],
+        }  # fmt: skip
         write_json(context.out, facts)
     elif found.is_done and not problems:
         write_lines(context.out, [NOTHING_LEFT.format(app)])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.app_checkpoints import held_checkpoint
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.group_plan import DRY_RUN
+from moldau.cli.commands.group_offsets import DRY_RUN
 from moldau.cli.output import write_json, write_lines
 from moldau.errors.codes import ErrorCode
 from moldau.streams.commands.reset_topics import (
@@ -71,7 +71,7 @@ def reset_on_spark(arguments: Namespace, context: Context, plan: Plan) -> int:
                 problems = admin.run(lambda client: _delete(client, found))
                 if not problems and held is not None:
                     files.remove_tree(held)
-    _tell(arguments, context, found, problems)
+    _report(arguments, context, found, problems)
     return Exit.FAILED if problems and arguments.execute else Exit.DONE
 
 
@@ -105,21 +105,17 @@ async def _delete(client: Admin, found: SparkReset) -> list[str]:
     return [] if is_gone else [f"group {found.group} is not deleted: {error}"]
 
 
-def _tell(
+def _report(
     arguments: Namespace, context: Context, found: SparkReset, problems: Sequence[str]
 ) -> None:
     topics = found.topics
     is_done = arguments.execute and not problems
     if arguments.json:
         facts = {
-            "app": topics.app,
-            "executed": is_done,
-            "obstacles": list(problems),
-            "topics": list(topics.made),
-            "kept": list(topics.kept),
-            "group": found.group,
+            "app": topics.app, "executed": is_done, "obstacles": list(problems),
+            "topics": list(topics.made), "kept": list(topics.kept), "group": found.group,
             "checkpoint": found.checkpoint,
-        }
+        }  # fmt: skip
         write_json(context.out, facts)
     elif found.is_done:
         write_lines(context.out, [NOTHING_LEFT.format(topics.app)])

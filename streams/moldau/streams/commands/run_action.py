@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,14 +12,24 @@ from moldau.cli.commands.cluster_connection import client_settings
 from moldau.streams.commands.given_app import App, load_app
 
 if TYPE_CHECKING:
-    from moldau.link.otlp import OtlpTarget
-    from moldau.link.otlp_traces import TraceSettings
+    from moldau.link.telemetry.otlp import OtlpTarget
+    from moldau.link.telemetry.traces import TraceSettings
     from moldau.runtime import Runtime
     from moldau.streams.worker.settings import AppSettings
 
 # Other commands give up at once if no broker answers; an app waits, as all clients do.
 _START: Final = "start.timeout.ms"
 _WAIT_MS: Final = "30000"
+_SETTINGS: Final = {
+    "state": "state.dir",
+    "listen": "queries.listen",
+    "http_config": "queries.http.config",
+    "metrics": "moldau.metrics.listener",
+    "otlp": "moldau.metrics.otlp.endpoint",
+    "traces": "moldau.traces.otlp.endpoint",
+    "trace_ratio": "moldau.traces.ratio",
+}
+"""The settings that options of the command stand for."""
 
 
 def run_app(arguments: Namespace, context: Context) -> int:
@@ -43,17 +52,9 @@ def run_app(arguments: Namespace, context: Context) -> int:
     given: dict[str, object] = dict(client_settings(arguments, context, {_START: _WAIT_MS}))
     given.pop("client.id", None)
     given.setdefault("processing.guarantee", getattr(app, "guarantee", EXACTLY_ONCE))
-    for name, value in (
-        ("state.dir", arguments.state),
-        ("queries.listen", arguments.listen),
-        ("queries.http.config", arguments.http_config),
-        ("moldau.metrics.listener", arguments.metrics),
-        ("moldau.metrics.otlp.endpoint", arguments.otlp),
-        ("moldau.traces.otlp.endpoint", arguments.traces),
-        ("moldau.traces.ratio", arguments.trace_ratio),
-    ):
-        if value is not None:
-            given[name] = value
+    for name, setting in _SETTINGS.items():
+        if (value := getattr(arguments, name)) is not None:
+            given[setting] = value
     if arguments.accept_changes:
         given["accept.topology.changes"] = "true"
     settings = checked(given)
@@ -74,24 +75,22 @@ def _work(
     settings: AppSettings,
     pushed: tuple[TraceSettings | None, OtlpTarget | None],
 ) -> int:
+    from moldau.runtime.collecting import collecting
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
     from moldau.streams.running import WorkerSlot, run_plan, until_stopped
-    from moldau.streams.supervisor.supervisor import unless_orphaned
     from moldau.streams.worker.reports import Reports
 
     index, plan = arguments.worker or 0, app.plan()
     reports = RestoreBar(context.err) if context.err.isatty() else Reports()
 
     async def main(runtime: Runtime) -> None:
-        _log_to(runtime, arguments, reports.write_around(context.err.write))
+        _log_to(runtime, arguments, context, reports.write_around(context.err.write))
         place = WorkerSlot(index, reports, getattr(app, "running", None), *pushed)
         work = run_plan(plan, settings, runtime, place)
-        if arguments.worker is not None:
-            work = unless_orphaned(work, context.source)
-        elif not arguments.json:
+        if arguments.worker is None and not arguments.json:
             _announce(plan.app, context)
-        await until_stopped(work)
+        await until_stopped(collecting(work))
 
     run(main, node=f"{plan.app}-{index}")
     return Exit.DONE
@@ -102,19 +101,12 @@ def _supervise(arguments: Namespace, context: Context) -> int:
     from moldau.streams.running import until_stopped
     from moldau.streams.supervisor.supervisor import Supervisor
 
-    def command(index: int) -> list[str]:
-        return [
-            sys.executable,
-            "-m",
-            "moldau.cli",
-            *_words(arguments, context),
-            "--worker",
-            str(index),
-        ]
+    def words(index: int) -> list[str]:
+        return [*_words(arguments, context), "--worker", str(index)]
 
     async def main(runtime: Runtime) -> int:
-        _log_to(runtime, arguments, context.err.write)
-        supervisor = Supervisor(command, arguments.workers, runtime)
+        _log_to(runtime, arguments, context, context.err.write)
+        supervisor = Supervisor(words, arguments.workers, runtime)
         await until_stopped(supervisor.run())
         return supervisor.code
 
@@ -124,31 +116,15 @@ def _supervise(arguments: Namespace, context: Context) -> int:
 def _words(arguments: Namespace, context: Context) -> list[str]:
     """Return the command line of a worker: that of the supervisor."""
     words = ["streams", "run", arguments.app, "--workers", str(arguments.workers)]
-    for name, value in (
-        ("--profile", context.profile_name),
-        ("--bootstrap", arguments.bootstrap),
-        ("--command-config", arguments.command_config),
-        ("--state", arguments.state),
-        ("--listen", arguments.listen),
-        ("--http-config", arguments.http_config),
-        ("--metrics", arguments.metrics),
-        ("--otlp", arguments.otlp),
-        ("--traces", arguments.traces),
-        ("--trace-ratio", arguments.trace_ratio),
-        ("--log-level", arguments.log_level),
-    ):
-        if value is not None:
-            words += [name, str(value)]
+    if context.profile_name is not None:
+        words += ["--profile", context.profile_name]
+    for name in ("bootstrap", "command_config", *_SETTINGS, "log_level"):
+        if (value := getattr(arguments, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
     for each in arguments.client_settings:
         words += ["--set", each]
-    for name, is_given in (
-        ("--log-json", arguments.log_json),
-        ("--debug", arguments.debug),
-        ("--accept-changes", arguments.accept_changes),
-    ):
-        if is_given:
-            words.append(name)
-    return words
+    given = (name for name in ("log_json", "debug", "accept_changes") if getattr(arguments, name))
+    return [*words, *(f"--{name.replace('_', '-')}" for name in given)]
 
 
 def _announce(app: str, context: Context) -> None:
@@ -157,10 +133,13 @@ def _announce(app: str, context: Context) -> None:
         context.out.flush()
 
 
-def _log_to(runtime: Runtime, arguments: Namespace, write: Callable[[str], object]) -> None:
+def _log_to(
+    runtime: Runtime, arguments: Namespace, context: Context, write: Callable[[str], object]
+) -> None:
     """Write our log lines, and those of asyncio and other libraries, with `write`."""
     import logging
 
+    from moldau.cli.log_format import event_lines
     from moldau.logging import Loggers, parse_level
     from moldau.logging.stdlib import StandardLines
     from moldau.records import tell_kernel
@@ -170,6 +149,6 @@ def _log_to(runtime: Runtime, arguments: Namespace, write: Callable[[str], objec
     if arguments.worker is None:  # else the supervisor has said so
         tell_kernel(loggers.get("moldau.records").warn)
     root = logging.getLogger()
-    root.handlers[:] = [StandardLines(loggers)]
+    root.handlers[:] = [StandardLines(loggers), *event_lines(context, runtime.files)]
     root.setLevel(logging.WARNING)
     logging.getLogger("moldau.streams").setLevel(logging.INFO)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
+from moldau.cli.output import write_json
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, installed_plugins
 from moldau.plugins.extras import install_command
+from moldau.streams.commands.given_app import load_app
 from moldau.streams.contracts import SPARK_SESSIONS
 from moldau.streams.problems import StreamsError
 
@@ -21,15 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _EMBEDDED_ONLY: Final = (
-    "state",
-    "listen",
-    "metrics",
-    "otlp",
-    "traces",
-    "trace_ratio",
-    "worker",
-    "accept_changes",
-)
+    "state", "listen", "metrics", "otlp", "traces", "trace_ratio", "worker", "accept_changes",
+)  # fmt: skip
 _LOG_LEVEL: Final = "spark.log.level"
 _QUIET: Final = "OFF"
 """What fails is raised as an error of one line; Java would log it again with all its frames."""
@@ -37,7 +33,11 @@ _QUIET: Final = "OFF"
 
 def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     """Run the app until a batch fails or a signal, and return the exit code."""
+    import logging
+
+    from moldau.cli.log_format import event_lines
     from moldau.records import tell_kernel
+    from moldau.runtime.real_files import RealFiles
     from moldau.runtime.signals import interrupted_by_sigterm
     from moldau.streams.spark.deployment import (
         BATCH_RECORDS,
@@ -49,6 +49,9 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     from moldau.streams.spark.preparation import prepared
     from moldau.streams.worker.settings import EXACTLY_ONCE, processing_guarantee
 
+    if events := event_lines(context, RealFiles()):
+        # The standard library writes warnings by itself as long as the root has no handler.
+        logging.getLogger().handlers[:] = [logging.StreamHandler(), *events]
     for name in _EMBEDDED_ONLY:
         if getattr(arguments, name):
             option = name.replace("_", "-")
@@ -75,7 +78,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
         found = prepared(plan, checkpoint, given)
         left.callback(found.close)
         session = started_whole(
-            lambda: _session(plan.app, where), lambda made: left.callback(made.stop)
+            lambda: _session(plan.app, where), lambda made: left.callback(_stop, made)
         )
         with SparkApp(found, session) as running:
             running.start()
@@ -131,5 +134,40 @@ def _session(name: str, where: Deployment) -> Any:
         return new_session(name, master=where.master, conf={_LOG_LEVEL: _QUIET, **where.conf})
     except ConfigError as error:
         raise StreamsError(str(error)) from None
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise StreamsError(f"app={name}: Spark does not start: {first_line(error)}") from None
+
+
+def _stop(session: Any) -> None:
+    from moldau.streams.spark.failures import without_java
+
+    with without_java():
+        session.stop()
+
+
+def move_app(arguments: Namespace, context: Context) -> int:
+    """Move the app, and say how it is started there."""
+    from moldau.runtime.places import absolute_path
+    from moldau.streams.spark.deployment import is_deployment
+    from moldau.streams.spark.moving import to_embedded, to_spark
+
+    plan = load_app(arguments.app, absolute_path(".")).plan()
+    given: dict[str, object] = {
+        name: text
+        for name, text in client_settings(arguments, context, {}).items()
+        if not is_deployment(name) and name != "client.id"
+    }
+    move = to_spark if arguments.to == "spark" else to_embedded
+    found = move(plan, arguments.checkpoint, given)
+    if arguments.json:
+        write_json(context.out, asdict(found))
+        return Exit.DONE
+    where = ""
+    if arguments.to == "spark":
+        where = f" --engine spark --checkpoint {arguments.checkpoint}"
+    carried = f"{found.tasks} tasks with {found.rows} rows" if found.tasks else ""
+    context.out.write(
+        f"moved {found.app}: {', '.join(filter(None, (carried, found.note)))}; start it with "
+        f"moldau streams run {arguments.app}{where}\n"
+    )
+    return Exit.DONE

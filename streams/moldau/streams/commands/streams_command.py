@@ -87,6 +87,7 @@ class StreamsCommand:
             metavar="NAME=VALUE",
             help="with --json: check that the app can run with this setting; may be repeated",
         )
+        _add_cluster(explain)
         for each in (run, move, reset, state, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
@@ -96,7 +97,7 @@ class StreamsCommand:
 
             return run_app(arguments, context)
         if arguments.action == "move":
-            from moldau.streams.commands.move_action import move_app
+            from moldau.streams.commands.spark_action import move_app
 
             return move_app(arguments, context)
         if arguments.action == "reset":
@@ -110,6 +111,20 @@ class StreamsCommand:
         from moldau.streams.commands.state_action import list_state
 
         return list_state(arguments, context)
+
+
+def _add_cluster(explain: ArgumentParser) -> None:
+    """Add the cluster on which the keys of inputs are looked at."""
+    explain.add_argument(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT[,...]",
+        help="look at the last records of the inputs there: do their keys lie where the app takes "
+        "them to be",
+    )
+    explain.add_argument(
+        "--command-config", metavar="FILE", help="settings of the client for --bootstrap"
+    )
 
 
 def _add_move(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
@@ -145,9 +160,7 @@ def _add_reset(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
 def _add_served(parser: ArgumentParser) -> None:
     """Add what a worker serves and pushes."""
     parser.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="answer queries and serve metrics over HTTP there",
+        "--listen", metavar="HOST:PORT", help="answer queries and serve metrics over HTTP there"
     )
     parser.add_argument(
         "--metrics",

@@ -12,7 +12,7 @@ import msgspec
 
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import Kind, without_none
-from moldau.streams.expressions.python import ByType, Coder, FieldSource
+from moldau.streams.expressions.python import Coder, FieldSource, FunctionByType
 from moldau.streams.expressions.tree import Apply, Field
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan.functions import Folding
@@ -81,7 +81,7 @@ class Aggregation:
             total = f"{self._bind(values.checked_int, 'checked')}({{old}} + {{new}})"
         elif operand.kind is Kind.ANY:
             added = Apply("add", (Field(("one",)), Field(("other",))))
-            total = f"{self._bind(ByType(added), 'added')}({{old}}, {{new}})"
+            total = f"{self._bind(FunctionByType(added), 'added')}({{old}}, {{new}})"
         else:
             total = "({old} + {new})"
         return self._folded(operand.hint, self._coder.value(operand), total, operand.is_nullable)

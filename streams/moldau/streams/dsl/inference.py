@@ -18,19 +18,10 @@ from moldau.streams.plan.functions import Call
 
 # Methods of built-in types, which have no annotations.
 _RETURNS: dict[Any, Any] = {
-    str.split: list[str],
-    str.splitlines: list[str],
-    str.rsplit: list[str],
-    str.lower: str,
-    str.upper: str,
-    str.strip: str,
-    str.title: str,
-    str.casefold: str,
-    str.encode: bytes,
-    bytes.decode: str,
-    bytes.split: list[bytes],
-    len: int,
-}
+    str.split: list[str], str.splitlines: list[str], str.rsplit: list[str], str.lower: str,
+    str.upper: str, str.strip: str, str.title: str, str.casefold: str, str.encode: bytes,
+    bytes.decode: str, bytes.split: list[bytes], len: int,
+}  # fmt: skip
 _QUIET = {"RESUME", "CACHE", "NOP", "RETURN_VALUE", "COPY_FREE_VARS", "PRECALL"}
 
 

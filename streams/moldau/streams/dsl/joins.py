@@ -1,4 +1,7 @@
-"""Joins in the DSL: the operation and the stores that each pair of streams and tables needs."""
+"""Joins in the DSL: the operation and the stores that each pair of streams and tables needs.
+
+A foreign-key join is three steps, with two topics between them.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,29 @@ from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import joins
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.graph import Graph
-from moldau.streams.plan.joins import JoinKind, JoinWindows, within
+from moldau.streams.plan.joins import JoinKind, JoinWindows, References, Resolve, Subscribe, within
 from moldau.streams.plan.operations import (
     Merge,
     Operation,
     Repartition,
+    Step,
     TableFilter,
     TableMapValues,
     TableSource,
     ToTable,
 )
 from moldau.streams.plan.policies import Policy, policy
-from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
-from moldau.streams.serdes.compound import held_codec, list_codec, waiting_key_codec
-from moldau.streams.serdes.types import BYTES, Undeclared, key_codec, stored_codec, type_name
+from moldau.streams.serdes.compound import (
+    answer_codec,
+    held_codec,
+    list_codec,
+    reference_codec,
+    reference_key_codec,
+    subscription_codec,
+    waiting_key_codec,
+)
+from moldau.streams.serdes.types import BYTES, UndeclaredType, key_codec, stored_codec, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec, slice_of
 
 Joiner = Callable[..., Any]
@@ -276,7 +287,7 @@ def unified_key(steps: tuple[Step, Step], operator: str) -> Any:
     first, second = (step.key_type for step in steps)
     if first == second:
         return first
-    unknown = (Any, Undeclared)
+    unknown = (Any, UndeclaredType)
     if first not in unknown and second not in unknown:
         raise TopologyError(
             f"{operator}: keys of {steps[0].name} are {type_name(first)} and those of "
@@ -316,3 +327,82 @@ def _twin(graph: Graph, step: Step) -> Step:
     return graph.add(
         replace(step, name=f"{step.name}-again", parents=(step.name,), operation=Merge())
     )
+
+
+def join_by_foreign_key(
+    nodes: tuple[Node, Node],
+    kind: JoinKind,
+    functions: tuple[Callable[..., Any], Joiner | None],
+    name: str | None,
+) -> Step:
+    """Join each left row with the right row that its foreign key names."""
+    left, right = (node._step for node in nodes)
+    graph = nodes[0]._graph
+    if kind is JoinKind.OUTER:
+        raise TopologyError("outer_join: by a foreign key tables join by join or left_join")
+    claimed = graph.claim_store(name, "join")
+    on, call = call_of(functions[0], f"{claimed} on"), join_call(functions[1], "join")
+    _check_key(claimed, result_type(on, left.key_type, left.value_type), right.key_type)
+    left_key, right_key = key_codec(left.key_type), key_codec(right.key_type)
+    left_value, right_value = stored_codec(left.value_type), stored_codec(right.value_type)
+
+    subscribe = Step(
+        f"{claimed}-subscribe",
+        (left.name,),
+        Subscribe(kind, on, left_key, left_value),
+        right.key_type,
+        subscription_codec(),
+    )
+    sent = _through(graph, f"{claimed}-subscription", graph.add(subscribe), None)
+    references = StoreSpec(
+        graph.claim_store(f"{claimed}-references", "join"),
+        StoreKind.KEY_VALUE,
+        reference_key_codec(),
+        reference_codec(),
+    )
+    answers = Step(
+        f"{claimed}-references",
+        (sent.name, right.name),
+        References(references, left_key, right_key),
+        left.key_type,
+        answer_codec(right_value),
+    )
+    back = Call(answer_partition)
+    returned = _through(graph, f"{claimed}-answer", graph.add(answers), back)
+    value = joined_type(call, left.value_type, right.value_type, kind)
+    store = StoreSpec(claimed, StoreKind.KEY_VALUE, left_key, stored_codec(value))
+    return graph.add(
+        Step(
+            claimed,
+            (returned.name, left.name),
+            Resolve(kind, call, on, store, left_value),
+            left.key_type,
+            value,
+            is_table=True,
+        )
+    )
+
+
+def answer_partition(answer: tuple[bytes, Any, int | None]) -> int | None:
+    """Return the partition of the row that an answer is for. None leaves the choice to the key: a
+    former version has not sent the partition with the reference."""
+    return answer[2]
+
+
+def _through(graph: Graph, name: str, step: Step, back: Call | None) -> Step:
+    """Add a repartition that sends the records of a step to the partition of their key, or `back`
+    to the row that they answer."""
+    repartition = Repartition(
+        f"{graph.app}-{name}-repartition", partitioner=back, is_answer=back is not None
+    )
+    sent = Step(f"{name}-repartition", (step.name,), repartition, step.key_type, step.value_type)
+    return graph.add(sent)
+
+
+def _check_key(name: str, found: Any, wanted: Any) -> None:
+    unknown = (Any, UndeclaredType)
+    if found not in unknown and wanted not in unknown and found not in (wanted, wanted | None):
+        raise TopologyError(
+            f"{name}: the foreign key is {type_name(found)}, but keys of the other table are "
+            f"{type_name(wanted)}: they would never meet"
+        )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from moldau.streams.expressions.column import Aggregated, Column, node_of
+from moldau.streams.expressions.column import AggregateExpression, Column, node_of
 from moldau.streams.expressions.kinds import Kind, fields_of, is_mapping, kind_of, without_none
 from moldau.streams.expressions.python import function_of
 from moldau.streams.expressions.tree import Expression, Field, text_of
@@ -104,7 +104,7 @@ def aggregates(columns: Mapping[str, Any], record: Any) -> dict[str, tuple[str, 
     """Return the checked aggregates of `agg`: the function and its operand, by name."""
     found: dict[str, tuple[str, Typed | None]] = {}
     for name, value in columns.items():
-        if not isinstance(value, Aggregated):
+        if not isinstance(value, AggregateExpression):
             raise TopologyError(
                 f"agg({name}={value!r:.60}): write an aggregate, as col(...).sum(), min(), max(), "
                 "mean(), count(), or count()"

@@ -86,13 +86,7 @@ class StateStore:
 
     @classmethod
     def _kept(
-        cls,
-        name: str,
-        kind: StoreKind,
-        retention_ms: int,
-        types: tuple[Any, Any],
-        *,
-        logged: bool,
+        cls, name: str, kind: StoreKind, retention_ms: int, types: tuple[Any, Any], *, logged: bool
     ) -> StateStore:
         found = cls(name, key=types[0], value=types[1], logged=logged)
         found.spec = replace(found.spec, kind=kind, retention_ms=retention_ms)

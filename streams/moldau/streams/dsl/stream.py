@@ -19,12 +19,7 @@ from moldau.streams.dsl.options import (
     emit_of,
     store_of,
 )
-from moldau.streams.dsl.selections import (
-    addition,
-    expression_call,
-    result_record,
-    selection,
-)
+from moldau.streams.dsl.selections import addition, expression_call, result_record, selection
 from moldau.streams.dsl.stores import StateStore, readable_tables
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
@@ -33,8 +28,8 @@ from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.plan.joins import JoinKind, JoinWindows
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.policies import Policy
-from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import codec_for
 from moldau.streams.state.spec import StoreKind

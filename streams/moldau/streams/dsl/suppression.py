@@ -8,7 +8,7 @@ from typing import Any, Literal
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.graph import Graph
-from moldau.streams.plan.steps import Step
+from moldau.streams.plan.operations import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.compound import suppressed_codec
 from moldau.streams.serdes.types import key_codec, stored_codec
@@ -50,10 +50,7 @@ class Suppression:
 
 
 def until_close(
-    *,
-    max_records: int | None = None,
-    max_bytes: int | None = None,
-    idle: Duration | None = None,
+    *, max_records: int | None = None, max_bytes: int | None = None, idle: Duration | None = None
 ) -> Suppression:
     """Emit only the last update of each window, once the window and its grace are over.
 

@@ -37,11 +37,7 @@ class Windowing:
 
 
 def windowed_operation(
-    graph: Graph,
-    name: str,
-    folding: Folding,
-    how: HowAndTypes,
-    options: TableOptions,
+    graph: Graph, name: str, folding: Folding, how: HowAndTypes, options: TableOptions
 ) -> tuple[op.Operation, Any]:
     """Return the operation, and the type of the keys of its table."""
     windowing, key, value, _ = how
@@ -76,10 +72,7 @@ def windowed_operation(
         types = (key, value)
         store = store_of(name, StoreKind.SESSION, types, options, retention_ms=retention)
         store = replace(
-            store,
-            slice_ms=store.retention_ms,
-            is_timed=emit is op.Emit.CLOSE,
-            windows=windows.kept,
+            store, slice_ms=store.retention_ms, is_timed=emit is op.Emit.CLOSE, windows=windows.kept
         )
         sessions = op.SessionAggregate(store, folding, windows, emit, windowing.idle_ms)
         return sessions, SessionWindowed(key)

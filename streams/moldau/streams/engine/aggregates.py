@@ -8,8 +8,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import NEVER, Clock
-from moldau.streams.engine.operator import Operator, Row
+from moldau.streams.engine.operator import NEVER, Clock, Operator, Row
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
@@ -92,6 +91,7 @@ class WindowedTable(Operator):
     """A table in a window store."""
 
     is_announced = False
+    scalars = ("keyless", "late", "_closed_before")
 
     def __init__(
         self, store: WindowStore, clock: Clock, result: Result | None, grace_ms: int
@@ -132,6 +132,8 @@ class WindowedTable(Operator):
         window = self.store.window(start)
         if self.emits_at_close and self.size_ms is not None:
             due = start + self.size_ms + self.grace_ms
+            if due < self.clock.next_close:
+                self.remember()
             self.clock.next_close = min(self.clock.next_close, due)
         return window
 
@@ -154,6 +156,7 @@ class WindowedTable(Operator):
         """Emit the final results of the windows that are over, by end, then by key."""
         size = self.size_ms
         assert size is not None
+        self.remember()
         over = self.clock.time - self.grace_ms
         next_close = NEVER
         for start in self.store.starts(first=self._closed_before - size + 1):
@@ -213,6 +216,7 @@ class WindowedTable(Operator):
     def advance(self, time: int) -> None:
         """Advance the clock without a record, and close the windows that are over."""
         if time > self.clock.time:
+            self.remember()
             self.clock.time = time
             if self.emits_at_close and time >= self.clock.next_close:
                 self.close()

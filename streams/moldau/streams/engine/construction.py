@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
-from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.current import Current
 from moldau.streams.engine.flight import Arrivals
 from moldau.streams.engine.folds import Folds
-from moldau.streams.engine.operator import Getter, Operator
+from moldau.streams.engine.operator import Clock, Current, Getter, Operator
 from moldau.streams.engine.operators.counted import CountTable
 from moldau.streams.engine.operators.deferred import AsyncOperator, MapBatchOperator
 from moldau.streams.engine.operators.foreign_key import (
@@ -36,8 +34,8 @@ from moldau.streams.plan.joins import (
     Subscribe,
     TableJoin,
 )
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
-from moldau.streams.plan.steps import Step
 from moldau.streams.serdes.windowed import FOREVER_MS
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -62,17 +60,14 @@ class Surroundings(Protocol):
 
     def clock(self, step: Step) -> Clock:
         """Return the clock of a step, which is kept over restarts."""
-        ...
 
     def getter(self, step: str) -> Getter: ...
 
     def emitted_getter(self, step: str) -> Getter:
         """Return the function that finds the row that a table has emitted last."""
-        ...
 
     def arrivals(self, step: Step) -> Arrivals | None:
         """Return what a join needs whose sides come from one table; None for any other join."""
-        ...
 
     def as_of_getter(self, step: str) -> AsOf: ...
 
@@ -189,10 +184,7 @@ def _process(around: Surroundings, step: Step) -> Operator:
 def _stream_join(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, StreamJoin)
-    sides = (
-        around.store(operation.left, RecordStore),
-        around.store(operation.right, RecordStore),
-    )
+    sides = (around.store(operation.left, RecordStore), around.store(operation.right, RecordStore))
     waiting = None
     if operation.waiting is not None:
         waiting = around.store(operation.waiting, KeyValueStore)
@@ -212,7 +204,7 @@ def _table_join(around: Surroundings, step: Step) -> Operator:
 
 def _subscribe(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, Subscribe)
-    return SubscribeOperator(step.operation)
+    return SubscribeOperator(step.operation, around.current)
 
 
 def _references(around: Surroundings, step: Step) -> Operator:
@@ -252,23 +244,10 @@ def _async_step(around: Surroundings, step: Step) -> Operator:
 
 
 _OPERATORS: dict[type[op.Operation], Callable[[Surroundings, Step], Operator]] = {
-    op.Aggregate: _aggregate,
-    op.ToTable: _to_table,
-    op.TableSource: _table_source,
-    op.WindowAggregate: _windowed,
-    op.SessionAggregate: _sessions,
-    op.SlidingAggregate: _sliding,
-    op.CountAggregate: _counted,
-    op.Suppress: _suppress,
-    op.Regroup: _regroup,
-    op.TableAggregate: _table_aggregate,
-    op.Process: _process,
-    op.MapBatch: _map_batch,
-    op.AsyncStep: _async_step,
-    Subscribe: _subscribe,
-    References: _references,
-    Resolve: _resolve,
-    DelayedLookup: _delayed_lookup,
-    StreamJoin: _stream_join,
-    TableJoin: _table_join,
-}
+    op.Aggregate: _aggregate, op.ToTable: _to_table, op.TableSource: _table_source,
+    op.WindowAggregate: _windowed, op.SessionAggregate: _sessions, op.SlidingAggregate: _sliding,
+    op.CountAggregate: _counted, op.Suppress: _suppress, op.Regroup: _regroup,
+    op.TableAggregate: _table_aggregate, op.Process: _process, op.MapBatch: _map_batch,
+    op.AsyncStep: _async_step, Subscribe: _subscribe, References: _references, Resolve: _resolve,
+    DelayedLookup: _delayed_lookup, StreamJoin: _stream_join, TableJoin: _table_join,
+}  # fmt: skip

@@ -40,11 +40,9 @@ class RunsPartition(Protocol):
 
     def add(self, topic: str, chunk: Chunk) -> None:
         """Buffer fetched records of `topic`."""
-        ...
 
     def set_at_end(self, topic: str, is_at_end: bool) -> None:
         """Set whether everything in the log of `topic` has been added. It decides on waiting."""
-        ...
 
     def process(self, now_ms: int, limit: int = 500) -> int:
         """Run up to `limit` buffered records, lowest time first; return how many were run.
@@ -52,66 +50,50 @@ class RunsPartition(Protocol):
         0 means that nothing can run now. A limit of 0 continues an unfinished batch and begins no
         other. Raise RecordFailed if a record fails and its policy is to fail.
         """
-        ...
 
     def punctuate(self, now_ms: int) -> None:
         """Run what is due by the wall clock: idle windows and punctuators."""
-        ...
 
     def take_outputs(self) -> list[Outputs]:
         """Return the records made since the last call, one batch for each topic."""
-        ...
 
     def flush(self) -> Mapping[str, ChangelogRecords]:
         """Emit what caches hold back, write all rows, return the changes of each logged store.
         Raise EmitsPending if that has to wait for another attempt. Only between batches."""
-        ...
 
     def is_unfinished(self) -> bool:
         """Whether a batch has begun and is not done."""
-        ...
 
     def wants_commit(self) -> bool:
         """Whether an operator has requested a commit since the last one."""
-        ...
 
     def close(self) -> None:
         """End the operators, after the last commit: what they emit is dropped."""
-        ...
 
     def restore(self, store: str, changes: ChangelogRecords) -> None:
         """Apply changelog records of a store. Only before the first `process`."""
-        ...
 
     def positions(self) -> Mapping[str, int]:
         """Return, for each input topic read so far, the offset to read next after a restart."""
-        ...
 
     def metadata(self) -> str:
         """Return the text to keep with the offsets: the stream time of each operator."""
-        ...
 
     def buffered(self, topic: str) -> int:
         """Return how many records of `topic` are buffered. If too many, pause its fetching."""
-        ...
 
     def store(self, name: str) -> Store:
         """Return a store of the task, to be read between two calls of `process`."""
-        ...
 
     def counters(self) -> Mapping[str, int]:
         """Return how many records were left out so far: by policies, and late ones by operator."""
-        ...
 
     def limit_cache(self, size_bytes: int) -> None:
         """Set how much memory the cache of each store may take from now on."""
-        ...
 
     def unflushed_bytes(self) -> int:
         """Estimate how much has changed in the task's stores since the last flush."""
-        ...
 
     def take_calls(self) -> Sequence[AsyncCall]:
         """Return the coroutines of async functions. Await them, in any order and as many at a time
         as you like, and `finish` each. Until all are finished, `process` returns 0."""
-        ...

@@ -1,17 +1,23 @@
-"""Records that fail: the policy of the operator decides what happens to them."""
+"""Records that fail: the policy of the operator decides what happens to them.
+
+An operator with a policy of its own leaves out what it would have passed on; the other steps keep
+the record. The app's policy leaves out the record as a whole. Before another attempt all is undone
+that the last one did (see state.journal), what operators have left out included.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from moldau.streams.engine.batches import Chunk
+from moldau.streams.engine.operators.deferred import DeferredOperator, WaitingRecord
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import operator_of
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.policies import Policy
-from moldau.streams.plan.steps import Step
 from moldau.streams.problems import (
     BufferFull,
     OperatorFailed,
@@ -21,6 +27,10 @@ from moldau.streams.problems import (
     StreamsError,
 )
 from moldau.streams.serdes.types import codec_for
+from moldau.streams.state.journal import Journal
+
+ENDS: Final = (StateError, OperatorFailed, BufferFull)
+"""After these no policy goes on."""
 
 
 @dataclass(slots=True)
@@ -32,7 +42,8 @@ class Emission:
     call: Callable[..., None]
     arguments: tuple[Any, ...]
     step: Step | None
-    attempts: int = 0
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How often it was tried again, by the operator that failed."""
     due_ms: int = 0
 
 
@@ -48,6 +59,10 @@ class Cause:
     def offset(self) -> int:
         return self.chunk.offsets[self.index]
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.offset
+
 
 class Failures:
     """Counts attempts and carries out policies. Only one record at a time can wait to be taken from
@@ -59,6 +74,7 @@ class Failures:
         partition: int,
         outlets: Outlets,
         positions: Callable[[], Mapping[str, int]],
+        journal: Journal,
     ) -> None:
         """`positions` returns the offsets of the next records, by topic."""
         self._positions = positions
@@ -68,8 +84,14 @@ class Failures:
         self._policies = {step.name: step.on_error for step in program.steps}
         self._partition = partition
         self._outlets = outlets
-        self._attempts = 0
+        self._journal = journal
+        self._attempts: dict[str, int] = {}
         self._attempted: tuple[str, int] | None = None
+        self._buried: set[tuple[str, int, str]] = set()
+        """The place and operator of the dead letters of the record that failed last."""
+        self._buried_row: tuple[Any, ...] = ()
+        self._buried_by: set[str] = set()
+        """The operators that have sent the row of an emit, the one that failed last."""
         self._retry_at_ms: int | None = None
         self.now_ms = 0
         """The wall clock at the last `take_due`."""
@@ -93,15 +115,26 @@ class Failures:
     def decide(self, cause: Cause, error: Exception, now_ms: int) -> bool:
         """Return True to continue after the failed record, False to try it again later. Raise if
         its policy is to fail."""
-        record = cause.topic, cause.offset
-        if record != self._attempted:
-            self._attempted, self._attempts = record, 0
-        self._retry_at_ms = self.retry_or_settle(cause.topic, cause, self._attempts, error, now_ms)
-        self._attempts += 1
+        attempts = self.attempts(cause)
+        self._retry_at_ms = self.retry_or_settle(cause.topic, cause, attempts, error, now_ms)
         return self._retry_at_ms is None
 
+    def attempts(self, cause: Cause) -> dict[str, int]:
+        """Return how often a record was taken from its source again, by operator that failed."""
+        record = cause.topic, cause.offset
+        if record != self._attempted:
+            self._attempted, self._attempts = record, {}
+        return self._attempts
+
+    def has_attempts(self, operator: str, attempts: Mapping[str, int]) -> bool:
+        """Whether what an operator has failed on is to be tried again."""
+        return attempts.get(operator, 0) < self._policy(operator).retries
+
+    def _policy(self, operator: str) -> Policy:
+        return self._policies.get(operator) or self._program.on_error
+
     def retry_or_settle(
-        self, operator: str, cause: Cause, attempts: int, error: Exception, now_ms: int
+        self, operator: str, cause: Cause, attempts: dict[str, int], error: Exception, now_ms: int
     ) -> int | None:
         """Return when to try again what was tried again `attempts` times; None after its record
         was left out. Raise if the policy is to fail. The operator that failed is in the traceback;
@@ -112,22 +145,20 @@ class Failures:
         place = RecordPlace(cause.topic, self._partition, cause.offset, failed)
         if isinstance(error, BufferFull):
             raise RecordFailed(place, error, BufferFull.ADVICE) from error
-        policy = self._policies.get(failed) or self._program.on_error
-        if attempts < policy.retries:
-            pause_ms: int = policy.backoff_ms * 2**attempts
-            return now_ms + pause_ms
+        policy = self._policy(failed)
+        if self.has_attempts(failed, attempts):
+            return now_ms + _pause_ms(policy, failed, attempts)
         self._give_up(policy, place, cause, error)
         return None
 
     def settle(self, operator: str, cause: Cause, error: Exception) -> None:
         """Carry out the policy of a record without attempts left. Raise if it is to fail."""
         place = RecordPlace(cause.topic, self._partition, cause.offset, operator)
-        policy = self._policies.get(operator) or self._program.on_error
-        self._give_up(policy, place, cause, error)
+        self._give_up(self._policy(operator), place, cause, error)
 
     def _give_up(self, policy: Policy, place: RecordPlace, cause: Cause, error: Exception) -> None:
         if policy.then == "skip":
-            self.skipped += 1
+            self._count("skipped")
         elif policy.dead_letter is not None:
             self._bury(policy.dead_letter, place, cause, error)
         else:
@@ -139,13 +170,23 @@ class Failures:
             raise self._operator_failed(emission, error) from error
         if isinstance(error, StreamsError):
             raise error
-        policy = self._policies.get(emission.operator) or self._program.on_error
-        if emission.attempts < policy.retries:
-            emission.due_ms = self.now_ms + policy.backoff_ms * 2**emission.attempts
-            emission.attempts += 1
+        policy = self._policy(emission.operator)
+        if self.has_attempts(emission.operator, emission.attempts):
+            pause_ms = _pause_ms(policy, emission.operator, emission.attempts)
+            emission.due_ms = self.now_ms + pause_ms
             self.pending.append(emission)
-        elif policy.then == "skip":
-            self.skipped += 1
+            self._journal.log(self._withdraw)
+        else:
+            self.settle_emission(emission, error)
+
+    def _withdraw(self) -> None:
+        del self.pending[-1]
+
+    def settle_emission(self, emission: Emission, error: Exception) -> None:
+        """Carry out the policy of an emit without attempts left. Raise if it is to fail."""
+        policy = self._policy(emission.operator)
+        if policy.then == "skip":
+            self._count("skipped")
         elif policy.dead_letter is not None and emission.step is not None:
             self._bury_row(policy.dead_letter, emission, emission.step, error)
         else:
@@ -164,60 +205,137 @@ class Failures:
         return due
 
     def _bury_row(self, dead_letter: str, emission: Emission, step: Step, error: Exception) -> None:
-        """Send the row of a failed emit to a dead-letter topic, with the reason in its headers."""
+        """Send the row of a failed emit to a dead-letter topic, with the reason in its headers. It
+        is sent once for an operator, as a record is."""
+        if emission.arguments is not self._buried_row:
+            self._buried_row, self._buried_by = emission.arguments, set()
+        if emission.operator in self._buried_by:
+            return
+        self._buried_by.add(emission.operator)
+        self._journal.log(self._buried_by.discard, emission.operator)
         key, value, *_, time, headers = emission.arguments
-        columns = self._outlets.columns(dead_letter)
-        columns.keys.append(None if key is None else codec_for(step.key_type).encode(key))
-        columns.values.append(None if value is None else codec_for(step.value_type).encode(value))
-        columns.timestamps.append(time)
+        encoded = (
+            None if key is None else codec_for(step.key_type).encode(key),
+            None if value is None else codec_for(step.value_type).encode(value),
+        )
         reasons = {
-            "app": self._program.app,
-            "partition": str(self._partition),
-            "operator": emission.operator,
-            "exception": type(error).__name__,
-            "message": str(error),
-        }
-        columns.add_headers((*(headers or ()), *_reasons(reasons)))
-        self.dead_lettered += 1
+            "app": self._program.app, "partition": str(self._partition),
+            "operator": emission.operator, "exception": type(error).__name__, "message": str(error),
+        }  # fmt: skip
+        self._outlets.add(dead_letter, *encoded, time, (*(headers or ()), *_reasons(reasons)))
+        self._count("dead_lettered")
 
     def _bury(self, dead_letter: str, place: RecordPlace, cause: Cause, error: Exception) -> None:
-        """Send the record, unchanged, to a dead-letter topic, with the reason in its headers."""
-        self.dead_lettered += 1
+        """Send the record, unchanged, to a dead-letter topic, with the reason in its headers. It is
+        sent once for an operator, whatever number of its parts have failed there."""
+        letter = place.topic, place.offset, place.operator
+        if letter in self._buried:
+            return
+        if any(each[:2] != letter[:2] for each in self._buried):
+            self._buried.clear()
+        self._buried.add(letter)
+        self._journal.log(self._buried.discard, letter)
         chunk, index = cause.chunk, cause.index
-        columns = self._outlets.columns(dead_letter)
-        columns.keys.append(chunk.keys[index])
-        columns.values.append(chunk.values[index])
-        columns.timestamps.append(chunk.timestamps[index])
         reasons = {
-            "app": self._program.app,
-            "topic": place.topic,
-            "partition": str(place.partition),
-            "offset": str(place.offset),
-            "operator": place.operator,
-            "exception": type(error).__name__,
-            "message": str(error),
-        }
+            "app": self._program.app, "topic": place.topic, "partition": str(place.partition),
+            "offset": str(place.offset), "operator": place.operator,
+            "exception": type(error).__name__, "message": str(error),
+        }  # fmt: skip
         own = () if chunk.headers is None else tuple(chunk.headers[index])
-        columns.add_headers(own + _reasons(reasons))
+        record = chunk.keys[index], chunk.values[index], chunk.timestamps[index]
+        self._outlets.add(dead_letter, *record, own + _reasons(reasons))
+        self._count("dead_lettered")
+
+    def _count(self, counter: str) -> None:
+        before: int = getattr(self, counter)
+        self._journal.log(setattr, self, counter, before)
+        setattr(self, counter, before + 1)
+
+
+class Unit(Protocol):
+    """What runs now and is tried again as a whole: a record, or an emit, or what waited for a
+    deferred operator."""
+
+    def is_settled(self, operator: str, error: Exception) -> bool:
+        """Whether an error ends the attempts of an operator with a policy of its own, which goes on
+        then."""
+
+    def leave_out(self, operator: str, error: Exception) -> None:
+        """Carry out the policy of such an operator."""
+
+
+class RecordUnit:
+    """The record that a task runs. `cause` returns it."""
+
+    def __init__(self, failures: Failures, cause: Callable[[], Cause]) -> None:
+        self._failures = failures
+        self._cause = cause
+
+    def is_settled(self, operator: str, error: Exception) -> bool:
+        if isinstance(error, ENDS):
+            return False
+        return not self._failures.has_attempts(operator, self._failures.attempts(self._cause()))
+
+    def leave_out(self, operator: str, error: Exception) -> None:
+        self._failures.settle(operator, self._cause(), error)
+
+
+class EmissionUnit:
+    """An emit, or one row of many. `emission` returns it."""
+
+    def __init__(self, failures: Failures, emission: Callable[[], Emission]) -> None:
+        self._failures = failures
+        self._emission = emission
+
+    def is_settled(self, operator: str, error: Exception) -> bool:
+        if isinstance(error, StreamsError):
+            return False
+        return not self._failures.has_attempts(operator, self._emission().attempts)
+
+    def leave_out(self, operator: str, error: Exception) -> None:
+        emission = replace(self._emission(), operator=operator)
+        self._failures.settle_emission(emission, error)
 
 
 class BatchFailures:
-    """The failures of a batch with waiting records: an `OnError` of its deferred operators."""
+    """The failures of records that wait for a deferred operator, and are passed on: its `OnError`,
+    and the unit that runs."""
 
-    def __init__(self, failures: Failures, topic: str, chunk: Chunk, now_ms: int) -> None:
+    def __init__(
+        self, failures: Failures, operator: DeferredOperator, topic: str, chunk: Chunk, now_ms: int
+    ) -> None:
         self._failures = failures
+        self._operator = operator
         self._topic = topic
         self._chunk = chunk
         self._now_ms = now_ms
 
+    def is_settled(self, operator: str, error: Exception) -> bool:
+        row = self._operator.passing
+        assert row is not None
+        if isinstance(error, ENDS):
+            return False
+        return not self._failures.has_attempts(operator, row.attempts_behind)
+
+    def leave_out(self, operator: str, error: Exception) -> None:
+        self.settle(operator, self._operator.passing_index(), error)
+
     def settle(self, operator: str, index: int, error: Exception) -> None:
         self._failures.settle(operator, Cause(self._topic, self._chunk, index), error)
 
-    def retry_or_settle(
-        self, operator: str, index: int, attempts: int, error: Exception
-    ) -> int | None:
-        cause = Cause(self._topic, self._chunk, index)
-        return self._failures.retry_or_settle(operator, cause, attempts, error, self._now_ms)
+    def retry_or_settle(self, operator: str, row: WaitingRecord, error: Exception) -> int | None:
+        cause = Cause(self._topic, self._chunk, row.index)
+        return self._failures.retry_or_settle(
+            operator, cause, row.attempts_behind, error, self._now_ms
+        )
+
+
+def _pause_ms(policy: Policy, operator: str, attempts: dict[str, int]) -> int:
+    """Return the pause before the next attempt, and count that attempt."""
+    done = attempts.get(operator, 0)
+    attempts[operator] = done + 1
+    pause_ms: int = policy.backoff_ms * 2**done
+    return pause_ms
 
 
 def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from moldau.streams.engine.operator import Getter, Operator, Row
 from moldau.streams.plan.joins import TableJoin
-from moldau.streams.plan.steps import Step
+from moldau.streams.plan.operations import Step
 
 _UNKNOWN_MS = -1
 

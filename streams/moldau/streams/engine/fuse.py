@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
-from moldau.streams.engine.scope import Fields, Scope
 from moldau.streams.engine.sinks import Outlets, chosen_partition
-from moldau.streams.engine.writer import Writer
+from moldau.streams.engine.writer import Fields, Scope, Writer
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import without_none
 from moldau.streams.expressions.python import Coder, FieldSource
@@ -23,11 +22,12 @@ from moldau.streams.expressions.tree import Apply, Field
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, Folding
-from moldau.streams.plan.steps import Step
+from moldau.streams.plan.operations import Step
 from moldau.streams.serdes.awaitables import true_unless_awaitable
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.journal import MISSING, Journal, put_back
 from moldau.streams.state.keyvalue import KeyCoding
 from moldau.streams.windows import TimeWindows
 
@@ -36,39 +36,50 @@ class Weaver(Protocol):
     """What a template needs from the network that is being built."""
 
     outlets: Outlets
+    journal: Journal
     keyless: dict[str, int]
     """The number of records left out because they have no key, by step."""
 
     def emit_children(self, writer: Writer, step: Step, scope: Scope) -> None:
         """Write the operators after `step`."""
-        ...
 
     def emit_late(self, writer: Writer, step: Step, scope: Scope) -> None:
         """Write the step that takes the late records of `step`, if there is one."""
-        ...
 
     def getter(self, step: str) -> Getter:
         """Return the function that finds a row of a table."""
-        ...
 
     def as_of_getter(self, step: str) -> AsOf: ...
 
     def newest_check(self, step: str) -> IsNewest | None:
         """Return the check that a versioned update came in order; None for any other table."""
-        ...
 
     def global_getter(self, store: str) -> Getter: ...
 
     def operator(self, step: Step) -> Any:
         """Return the object that belongs to a step: its store, clock and methods."""
-        ...
 
     def arm(self, step: Step, index: int) -> Step | None:
         """Return the arm of a branch; None if no step follows it."""
-        ...
 
 
 Template = Callable[[Weaver, Writer, Step, Scope], None]
+
+
+def log(weave: Weaver, writer: Writer, change: str) -> None:
+    """Write the line that logs how to undo a change, if the task logs changes. `change` is a
+    function and its arguments."""
+    undo = weave.journal.undo
+    if undo is not None:
+        writer.line(f"{writer.bind(undo, 'undo')}.append(({change}))")
+
+
+def log_key(weave: Weaver, writer: Writer, mapping: str, key: str, old: str | None = None) -> None:
+    """Write the line that logs the value of a key in a dict, before it changes."""
+    if weave.journal.undo is not None:
+        if old is None:
+            old = f"{mapping}.get({key}, {writer.bind(MISSING, 'MISSING')})"
+        log(weave, writer, f"{writer.bind(put_back, 'put_back')}, {mapping}, {key}, {old}")
 
 
 def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> str:
@@ -302,6 +313,7 @@ def count_keyless(weave: Weaver, writer: Writer, step: Step, scope: Scope | None
     counts = writer.bind(weave.keyless, "keyless")
     head = "else" if scope is None else f"elif {scope.key} is None"
     with writer.block(head):
+        log_key(weave, writer, counts, repr(step.name))
         writer.line(f"{counts}[{step.name!r}] = {counts}.get({step.name!r}, 0) + 1")
 
 
@@ -312,14 +324,16 @@ def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) 
         out = writer.variable("out")
         writer.line(f"{out} = {writer.bind(weave.outlets.columns, 'columns')}({topic})")
         keys, values, times = f"{out}.keys", f"{out}.values", f"{out}.timestamps"
+        drop = f"{out}.undo"
     else:
-        columns = weave.outlets.columns(operation.topic)
+        columns = weave.outlets.columns(operation.topic, operation.partitioning)
         out = writer.bind(columns, "out")
         keys, values, times = (
             writer.bind(columns.keys, "keys"),
             writer.bind(columns.values, "values"),
             writer.bind(columns.timestamps, "times"),
         )
+        drop = writer.bind(columns.undo, "drop")
     # Encode both before appending either: after a failure the columns must still be equally long.
     data = writer.variable("data")
     name = writer.variable("name")
@@ -334,6 +348,8 @@ def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) 
     writer.line(f"{keys}.append({name})")
     writer.line(f"{values}.append({data})")
     writer.line(f"{times}.append({scope.time})")
+    if weave.journal.undo is not None:
+        writer.line(f"{writer.bind(weave.journal.undo, 'undo')}.append({drop})")
     if scope.headers != "None":
         with writer.block(f"if {scope.headers}"):
             writer.line(f"{out}.add_headers({scope.headers})")
@@ -420,7 +436,7 @@ def aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         fold = Fold(step, operation.folding, copies=operation.copies, codec=store.spec.value)
         now = fold.write(writer, entry, scope)
         where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
-        _store(writer, where, now, writer.bind(store.deleted, "deleted"))
+        _store(weave, writer, where, (*now[1:], writer.bind(store.deleted, "deleted")))
         _announce(weave, writer, (step, operator), fold.seen(writer, now, scope), name)
     count_keyless(weave, writer, step, scope)
 
@@ -439,8 +455,8 @@ def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
             writer.line(f"{entry} = {writer.bind(store.load, 'load')}({name})")
         writer.line(f"{old} = None if {entry} is None else {entry}[0]")
         where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
-        now = (old, scope.value, scope.time)
-        _store(writer, where, now, writer.bind(store.deleted, "deleted"))
+        deleted = writer.bind(store.deleted, "deleted")
+        _store(weave, writer, where, (scope.value, scope.time, deleted))
         _announce(weave, writer, (step, operator), scope.changed(old=old), name)
     count_keyless(weave, writer, step)
 
@@ -456,6 +472,7 @@ def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) ->
     with writer.block(f"if {condition}"):
         clock = writer.bind(operator.clock, "clock")
         with writer.block(f"if {scope.time} > {clock}.time"):
+            log(weave, writer, f"{clock}.turn_back, {clock}.time")
             writer.line(f"{clock}.time = {scope.time}")
         start = writer.variable("start")
         windows = operation.windows
@@ -469,7 +486,7 @@ def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) ->
             with writer.block(kept):
                 _in_window(weave, writer, (step, operator), scope, start)
             with writer.block("else"):
-                writer.line(f"{writer.bind(operator, 'table')}.late += 1")
+                _count_late(weave, writer, operator)
                 weave.emit_late(writer, step, scope)
         else:
             _hopping(weave, writer, (step, operator), scope, start)
@@ -477,6 +494,13 @@ def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) ->
             with writer.block(f"if {clock}.time >= {clock}.next_close"):
                 writer.line(f"{writer.bind(operator.close, 'close')}({scope.headers})")
     count_keyless(weave, writer, step, scope)
+
+
+def _count_late(weave: Weaver, writer: Writer, operator: WindowedTable) -> None:
+    table = writer.bind(operator, "table")
+    if weave.journal.undo is not None:
+        writer.line(f"{table}.remember()")
+    writer.line(f"{table}.late += 1")
 
 
 def _hopping(
@@ -498,7 +522,7 @@ def _hopping(
         with writer.block("else"):
             writer.line(f"{missed} = True")
     with writer.block(f"if {missed}"):
-        writer.line(f"{writer.bind(operator, 'table')}.late += 1")
+        _count_late(weave, writer, operator)
         weave.emit_late(writer, step, scope)
 
 
@@ -522,7 +546,7 @@ def _in_window(
     now = fold.write(writer, entry, scope)
     dirty = writer.variable("dirty")
     writer.line(f"{dirty} = {window}.dirty")
-    _store(writer, (rows, name, dirty, entry), now, f"{window}.deleted")
+    _store(weave, writer, (rows, name, dirty, entry), (*now[1:], f"{window}.deleted"))
     if operation.emit is op.Emit.CLOSE:
         return
     if operation.emit is op.Emit.EVERY:
@@ -531,7 +555,7 @@ def _in_window(
         writer.line(f"{key} = {windowed}({scope.key}, {start}, {window}.end)")
         weave.emit_children(writer, step, fold.seen(writer, now, scope).changed(key=key))
     else:
-        _remember_headers(writer, operator, f"({start}, {name})", scope)
+        _remember_headers(weave, writer, (operator, f"({start}, {name})"), scope)
 
 
 class Fold:
@@ -586,16 +610,19 @@ class Fold:
 
 
 def _store(
-    writer: Writer, where: tuple[str, str, str, str], now: tuple[str, str, str], deleted: str
+    weave: Weaver, writer: Writer, where: tuple[str, str, str, str], now: tuple[str, str, str]
 ) -> None:
     rows, name, dirty, entry = where
-    _, new, time = now
+    new, time, deleted = now
+    log_key(weave, writer, rows, name, entry)
     with writer.block(f"if {new} is None"):
+        log_key(weave, writer, deleted, name)
         writer.line(f"{rows}[{name}] = None")
         writer.line(f"{deleted}[{name}] = {time}")
     with writer.block("else"):
         writer.line(f"{rows}[{name}] = ({new}, {time})")
     with writer.block(f"if {name} not in {dirty}"):
+        log(weave, writer, f"{dirty}.pop, {name}, None")
         writer.line(f"{dirty}[{name}] = {entry}")
 
 
@@ -605,35 +632,26 @@ def _announce(
     step, operator = where
     assert isinstance(step.operation, op.Aggregate | op.ToTable | op.TableSource)
     if operator.emits_at_commit:
-        _remember_headers(writer, operator, name, scope)
+        _remember_headers(weave, writer, (operator, name), scope)
     else:
         weave.emit_children(writer, step, scope)
 
 
 def _remember_headers(
-    writer: Writer, operator: KeyedTable | WindowedTable, name: str, scope: Scope
+    weave: Weaver, writer: Writer, where: tuple[KeyedTable | WindowedTable, str], scope: Scope
 ) -> None:
+    operator, name = where
     if scope.headers != "None":
         kept = writer.bind(operator.headers, "kept")
         with writer.block(f"if {scope.headers} or {kept}"):
+            log_key(weave, writer, kept, name)
             writer.line(f"{kept}[{name}] = {scope.headers}")
 
 
 TEMPLATES: dict[type[op.Operation], Template] = {
-    op.MapValues: map_values,
-    op.MapPairs: map_pairs,
-    op.SelectKey: select_key,
-    op.Filter: keep,
-    op.Select: select,
-    op.FlatMap: flat_map,
-    op.Peek: peek,
-    op.Branch: branch,
-    op.Merge: through,
-    op.Sink: sink,
-    op.Changes: changes,
-    op.TableFilter: table_filter,
-    op.TableMapValues: table_map_values,
-    op.Aggregate: aggregate,
-    op.ToTable: to_table,
+    op.MapValues: map_values, op.MapPairs: map_pairs, op.SelectKey: select_key, op.Filter: keep,
+    op.Select: select, op.FlatMap: flat_map, op.Peek: peek, op.Branch: branch, op.Merge: through,
+    op.Sink: sink, op.Changes: changes, op.TableFilter: table_filter,
+    op.TableMapValues: table_map_values, op.Aggregate: aggregate, op.ToTable: to_table,
     op.WindowAggregate: window_aggregate,
-}
+}  # fmt: skip

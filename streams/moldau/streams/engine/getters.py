@@ -15,7 +15,7 @@ from moldau.streams.engine.operators.table_join import TableJoinOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
-from moldau.streams.plan.steps import Step
+from moldau.streams.plan.operations import Step
 
 # Tables that may be ahead of what they have emitted.
 _EMITTING = KeyedTable | WindowedTable | SessionTable | TableJoinOperator | SuppressOperator

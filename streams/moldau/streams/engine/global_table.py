@@ -14,7 +14,7 @@ from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import Entry, KeyValueStore
 
 
-class LooksUp(Protocol):
+class LookupTable(Protocol):
     """A table that every worker holds in full: a global table, or one of a lake."""
 
     def get(self, key: object) -> Entry | None: ...

@@ -31,7 +31,7 @@ class KeptTimes:
     def __init__(self, task: str) -> None:
         """`task` is the name of the task in the log."""
         self._task = task
-        self._is_told = False
+        self._is_reported = False
 
     def text(self, times: Mapping[str, int]) -> str:
         """Return the times as at most `TEXT_BYTES_MAX` bytes, all ASCII."""
@@ -41,8 +41,8 @@ class KeptTimes:
             found = json.dumps(candidate, separators=(",", ":"))
             if len(found) <= TEXT_BYTES_MAX:
                 return found
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             LOG.warning(
                 "streams: task %s: the stream times of %d operators do not fit beside an offset; "
                 "after a restart all of them begin at the least one, so windows may stay open "

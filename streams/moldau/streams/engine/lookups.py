@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from moldau.streams.engine.fuse import Template, Weaver, call, count_keyless
-from moldau.streams.engine.scope import Scope
-from moldau.streams.engine.writer import Writer
+from moldau.streams.engine.writer import Scope, Writer
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import GlobalLookup, JoinKind, TableLookup
-from moldau.streams.plan.operations import Operation
-from moldau.streams.plan.steps import Step
+from moldau.streams.plan.operations import Operation, Step
 
 
 def table_lookup(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:

@@ -14,25 +14,31 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.batches import Chunk
-from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.construction import Store, make_operator, make_store
-from moldau.streams.engine.current import Current
 from moldau.streams.engine.extracted import TIME_MAX, require_time, whole
-from moldau.streams.engine.failures import Emission
+from moldau.streams.engine.failures import Emission, Unit
 from moldau.streams.engine.flight import Arrivals, Flight, several_ways
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
-from moldau.streams.engine.global_table import LooksUp
-from moldau.streams.engine.operator import Getter, IsNewest, Operator
+from moldau.streams.engine.global_table import LookupTable
+from moldau.streams.engine.operator import Clock, Current, Getter, IsNewest, Operator
 from moldau.streams.engine.operators.deferred import DeferredOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
-from moldau.streams.engine.scope import STREAM, TABLE, Fields, Scope
 from moldau.streams.engine.sinks import Outlets
-from moldau.streams.engine.writer import DEPTH_MAX, Writer, operator_of
+from moldau.streams.engine.writer import (
+    DEPTH_MAX,
+    STREAM,
+    TABLE,
+    Fields,
+    Scope,
+    Writer,
+    operator_of,
+)
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.joins import References, Resolve, Subscribe, TableJoin
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
-from moldau.streams.plan.steps import Step
 from moldau.streams.state.backing import Backing
+from moldau.streams.state.journal import Journal
 from moldau.streams.state.spec import StoreSpec
 
 S = TypeVar("S")
@@ -46,6 +52,31 @@ _IN_ORDER = op.Regroup | TableJoin | Subscribe | References | Resolve
 Run = Callable[[Any, Any, Any, Any], None]
 
 
+def _goes_on(program: Program) -> bool:
+    """Whether records can run after one that failed in the middle. The code of a source comes
+    before all that changes something."""
+    policies = [
+        step.on_error
+        for step in program.steps
+        if not isinstance(step.operation, op.Source | op.TableSource)
+    ]
+    return any(each is not None and each.goes_on for each in (program.on_error, *policies))
+
+
+def _remembering(operator: Operator, entry: Callable[..., None]) -> Callable[..., None]:
+    """Return `entry` of an operator that logs its scalars before."""
+
+    def remembered(*arguments: Any) -> None:
+        operator.remember()
+        entry(*arguments)
+
+    return remembered
+
+
+def _no_unit(emission: Callable[[], Emission]) -> Unit:
+    raise AssertionError("the task makes units")
+
+
 def _unhandled(emission: Emission, error: Exception) -> None:
     raise error
 
@@ -57,11 +88,12 @@ class Network:
         self,
         program: Program,
         backings: Mapping[str, Backing],
-        global_tables: Mapping[str, LooksUp],
+        global_tables: Mapping[str, LookupTable],
     ) -> None:
         self.program = program
         self._global_tables = global_tables
-        self.outlets = Outlets()
+        self.journal = Journal(is_on=_goes_on(program))
+        self.outlets = Outlets(self.journal)
         self.current = Current()
         self.keyless: dict[str, int] = {}
         self.untimed: dict[str, int] = {}
@@ -71,6 +103,12 @@ class Network:
         }
         # Set by the task: handles failures that belong to no single record.
         self.on_error: Callable[[Emission, Exception], None] = _unhandled
+        # Set by the task: makes the unit of an emit.
+        self.emitting: Callable[[Callable[[], Emission]], Unit] = _no_unit
+        self.unit: Unit | None = None
+        """What runs now. The task sets it for records."""
+        self._emits = 0
+        """How many emits are under way, one inside the other."""
         self.clocks: dict[str, Clock] = {}
         self._flight = Flight()
         self._meeting, self._parting = several_ways(program.steps)
@@ -84,7 +122,10 @@ class Network:
         for step in program.steps:
             operator = make_operator(self, step)
             if operator is not None:
+                operator.undo = self.journal.undo
                 self.operators[step.name] = operator
+        for store in self.stores.values():
+            store.undo = self.journal.undo
         self.runs: dict[str, Run] = {}
         # The same for one record, if records of several topics are taken in turn.
         self.single_runs: dict[str, Callable[..., None]] = {}
@@ -100,11 +141,14 @@ class Network:
             for operator in self.operators.values()
             if isinstance(operator, DeferredOperator)
         ]
+        for deferring in self.deferred:
+            deferring.journal = self.journal
         for name, operator in self.operators.items():
             operator.forward = self._record_run(self._steps[name])
             operator.emit = self.guarded(name, operator.forward, self._steps[name])
             operator.emit_all = self._guarded_rows(self._steps[name], operator.forward)
             operator.guard = partial(self._guarded_input, self._steps[name])
+            operator.guard_timed = partial(self.guarded, name)
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
                     operator.on_late = self._record_run(child)
@@ -114,6 +158,16 @@ class Network:
         self.current.place = lambda: (topic, chunk.offsets[index()])
         for operator in self.deferred:
             operator.index = index
+
+    def begin(self, unit: Unit) -> None:
+        """Begin a unit: nothing of it is done."""
+        self.unit = unit
+        self.journal.clear()
+
+    def end(self) -> None:
+        """No record runs any more: what comes next is emitted at a commit or by the clock."""
+        self.current.end()
+        self.journal.clear()
 
     def guarded(
         self, name: str, call: Callable[..., None], step: Step | None = None
@@ -125,10 +179,11 @@ class Network:
             try:
                 call(*arguments)
             except Exception as error:
-                operator = operator_of(error.__traceback__) or name
-                self.on_error(Emission(operator, call, arguments, step), error)
+                self._on_failed(Emission(name, call, arguments, step), error)
 
-        return run
+        if self.journal.undo is None:
+            return run
+        return lambda *arguments: self.attempt(Emission(name, call, arguments, step))
 
     def _guarded_input(
         self, step: Step, call: Callable[..., None], parent: int
@@ -146,23 +201,62 @@ class Network:
 
         def run(rows: list[Any]) -> None:
             left = iter(rows)
-            while length_hint(left):
-                try:
-                    loop(left)
-                except Exception as error:
-                    row = rows[len(rows) - length_hint(left) - 1]
-                    operator = operator_of(error.__traceback__) or step.name
-                    self.on_error(Emission(operator, forward, row, step), error)
+
+            def emission() -> Emission:
+                return Emission(step.name, forward, rows[len(rows) - length_hint(left) - 1], step)
+
+            outer, mark = self._begin_emit(emission), self.journal.mark
+            try:
+                while length_hint(left):
+                    try:
+                        loop(left)
+                    except Exception as error:
+                        self.journal.roll_back(self.journal.mark)
+                        self._on_failed(emission(), error)
+            finally:
+                self.journal.mark = mark
+                self._end_emit(outer)
 
         return run
 
     def attempt(self, emission: Emission) -> None:
-        """Try a failed emission again."""
+        """Emit something, the first time or again."""
+        outer, mark = self._begin_emit(lambda: emission), len(self.journal)
         try:
             emission.call(*emission.arguments)
         except Exception as error:
-            emission.operator = operator_of(error.__traceback__) or emission.operator
-            self.on_error(emission, error)
+            self.journal.roll_back(mark)
+            self._on_failed(emission, error)
+        finally:
+            self._end_emit(outer)
+
+    def _begin_emit(self, emission: Callable[[], Emission]) -> Unit | None:
+        """Make an emit the unit that runs; return the one around it."""
+        outer, self.unit = self.unit, self.emitting(emission)
+        self._emits += 1
+        return outer
+
+    def _end_emit(self, outer: Unit | None) -> None:
+        self.unit = outer
+        self._emits -= 1
+        if not self._emits and not self.current.is_record:
+            self.journal.clear()
+
+    def _on_failed(self, emission: Emission, error: Exception) -> None:
+        emission.operator = operator_of(error.__traceback__) or emission.operator
+        self.on_error(emission, error)
+
+    def _leaves_out(self, operator: str, error: Exception, mark: int) -> bool:
+        """Whether an operator with a policy of its own has failed and leaves out what it would pass
+        on; what it did since `mark` is undone then. Else the unit that runs has failed."""
+        assert self.unit is not None
+        if operator_of(error.__traceback__) != operator:
+            return False
+        if not self.unit.is_settled(operator, error):
+            return False
+        self.journal.roll_back(mark)
+        self.unit.leave_out(operator, error)
+        return True
 
     # For operators and templates
 
@@ -241,6 +335,20 @@ class Network:
     def _emit(self, writer: Writer, parent: Step, child: Step, scope: Scope) -> None:
         outer = writer.operator
         writer.operator = child.name
+        if child.on_error is None or child.on_error.then == "fail":
+            self._emit_into(writer, parent, child, scope)
+        else:
+            mark = writer.variable("mark")
+            writer.line(f"{mark} = len({writer.bind(self.journal.undo, 'undo')})")
+            with writer.block("try"):
+                self._emit_into(writer, parent, child, scope)
+            with writer.block("except Exception as error"):
+                leaves_out = writer.bind(partial(self._leaves_out, child.name), "leaves_out")
+                with writer.block(f"if not {leaves_out}(error, {mark})"):
+                    writer.line("raise")
+        writer.operator = outer
+
+    def _emit_into(self, writer: Writer, parent: Step, child: Step, scope: Scope) -> None:
         template = self._template(child)
         if template is None or len(child.parents) > 1 or writer.depth >= DEPTH_MAX:
             entry = self._entry(parent, child)
@@ -248,7 +356,6 @@ class Network:
             writer.line(f"{writer.bind(entry, 'entry')}({arguments})")
         else:
             template(self, writer, child, scope)
-        writer.operator = outer
 
     def _template(self, step: Step) -> fuse.Template | None:
         """Return the inline code of a step; None if the step is a function of its operator."""
@@ -264,6 +371,8 @@ class Network:
             is_newest = None
             if parent.is_table and isinstance(child.operation, _IN_ORDER):
                 is_newest = self.newest_check(parent.name)
+            if self.journal.undo is not None:
+                entry = _remembering(self.operators[child.name], entry)
             return entry if is_newest is None else in_order(entry, is_newest)
         found = self._entries.get(child.name)
         if found is None:
@@ -296,6 +405,12 @@ class Network:
         scope = TABLE if step.is_table else STREAM
         writer.indented()
         self.emit_children(writer, step, scope)
+        if self.journal.undo is not None:
+            journal, undo = (
+                writer.bind(self.journal, "journal"),
+                writer.bind(self.journal.undo, "undo"),
+            )
+            writer.insert(f"{journal}.mark = len({undo})", 2)
         if not writer.is_empty:
             writer.insert(f"for {scope.arguments(is_table=step.is_table)} in rows:", 1)
         else:
@@ -318,7 +433,10 @@ class Network:
             if isinstance(operation, op.Source):
                 self.emit_children(writer, step, STREAM)
             elif isinstance(operator := self.operators[step.name], VersionedTable):
-                entry = writer.bind(operator.on_record, "entry")
+                on_record = operator.on_record
+                if self.journal.undo is not None:
+                    on_record = _remembering(operator, on_record)
+                entry = writer.bind(on_record, "entry")
                 writer.line(f"{entry}({STREAM.arguments(is_table=False)})")
             else:
                 fuse.to_table(self, writer, step, STREAM)
@@ -327,6 +445,7 @@ class Network:
                 writer.line(f"{writer.bind(require_time, 'require_time')}(time)")
             else:
                 counts = writer.bind(self.untimed, "untimed")
+                fuse.log_key(self, writer, counts, repr(step.name))
                 writer.line(f"{counts}[{step.name!r}] = {counts}.get({step.name!r}, 0) + 1")
         depth = 1 if is_single else 2
         for name, codec in (("value", operation.value), ("key", operation.key)):
@@ -336,6 +455,8 @@ class Network:
                 writer.insert(
                     f"{name} = None if raw_{name} is None else {decode}(raw_{name})", depth
                 )
+        if self.journal.undo is not None:
+            writer.insert(f"{writer.bind(self.journal.undo, 'undo')}.clear()", depth)
         if is_single:
             return writer.compiled("run", "raw_key, raw_value, time, headers")
         writer.insert(

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
-from moldau.streams.plan.steps import Step
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import BYTES, LENIENT_TEXT, TEXT, UNREADABLE
 from moldau.streams.state.changes import ChangelogRecords

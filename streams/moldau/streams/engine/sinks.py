@@ -6,6 +6,8 @@ import re
 from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers, Outputs
+from moldau.streams.plan.partitioners import Partitioning
+from moldau.streams.state.journal import Journal
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -13,13 +15,16 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 class Columns:
     """The outputs for one topic. The loop appends to the lists; they are never replaced."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, partitioning: Partitioning | None = None) -> None:
         self.topic = topic
+        self.partitioning = partitioning
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []
         self.headers: list[Headers] = []
         self.partitions: list[int | None] = []
+        self.undo = (self.drop,)
+        """The entry of an undo log for a record that was added."""
 
     def add_headers(self, headers: Headers) -> None:
         """Set the headers of the record that was added last."""
@@ -30,6 +35,12 @@ class Columns:
         self.partitions.extend([None] * (len(self.timestamps) - len(self.partitions) - 1))
         self.partitions.append(partition)
 
+    def drop(self) -> None:
+        """Remove the record that was added last."""
+        del self.keys[-1], self.values[-1], self.timestamps[-1]
+        count = len(self.timestamps)
+        del self.headers[count:], self.partitions[count:]
+
     def take(self) -> Outputs:
         count = len(self.timestamps)
         if self.headers:
@@ -38,6 +49,7 @@ class Columns:
             self.partitions.extend([None] * (count - len(self.partitions)))
         columns = (self.keys, self.values, self.timestamps, self.headers, self.partitions)
         taken = Outputs(self.topic, *(list(column) for column in columns))  # type: ignore[arg-type]
+        taken.partitioning = self.partitioning
         for column in columns:
             column.clear()
         return taken
@@ -68,16 +80,28 @@ def chosen_partition(partition: Any) -> int | None:
 class Outlets:
     """The outputs of a task for all topics that it writes to."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._columns: dict[str, Columns] = {}
+        self._journal = journal
 
-    def columns(self, topic: str) -> Columns:
+    def columns(self, topic: str, partitioning: Partitioning | None = None) -> Columns:
         """Return the columns of a topic. Raise TypeError or ValueError for what is no topic's name:
         a function of the app may choose it."""
         found = self._columns.get(topic)
         if found is None:
-            found = self._columns[topic] = Columns(_named(topic))
+            found = self._columns[topic] = Columns(_named(topic), partitioning)
         return found
+
+    def add(
+        self, topic: str, key: bytes | None, value: bytes | None, time: int, headers: Headers
+    ) -> None:
+        """Add a record that is not written by the loop."""
+        columns = self.columns(topic)
+        columns.keys.append(key)
+        columns.values.append(value)
+        columns.timestamps.append(time)
+        columns.add_headers(headers)
+        self._journal.log(columns.drop)
 
     def take(self) -> list[Outputs]:
         return [each.take() for each in self._columns.values() if each.timestamps]

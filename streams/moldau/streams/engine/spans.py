@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.tracing import Kind, Span, Tracer, about, read_context, with_context
-from moldau.tracing.choice import NO_HEADERS, Choice
+from moldau.tracing.sampling import NO_HEADERS, Choice
 
 
 class TaskSpans:

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, repeat
 from operator import itemgetter, length_hint
 from typing import Any
 
-from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.batches import Chunk, Outputs, Turn, merged
 from moldau.streams.engine.construction import Store
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.extracted import Stamp, stamps_of
-from moldau.streams.engine.failures import BatchFailures, Cause, Failures
-from moldau.streams.engine.global_table import LooksUp
+from moldau.streams.engine.failures import BatchFailures, Cause, EmissionUnit, Failures, RecordUnit
+from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.kept_times import KeptTimes, times_in
-from moldau.streams.engine.merging import Turn, merged
 from moldau.streams.engine.network import Network
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.restored import kept_by_source
@@ -90,7 +90,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UnfinishedBatch:
     """A batch with waiting records. When they are done, all records before `stop` are done."""
 
     input: Input
@@ -113,7 +113,7 @@ class Task:
         *,
         settings: TaskSettings | None = None,
         metadata: Iterable[str] = (),
-        global_tables: Mapping[str, LooksUp] | None = None,
+        global_tables: Mapping[str, LookupTable] | None = None,
     ) -> None:
         self.program = program
         self.partition = partition
@@ -126,15 +126,19 @@ class Task:
             topic: Input(topic, self.network, stamps.get(topic)) for topic in program.inputs
         }
         self._order = list(self._inputs.values())
-        self._failures = Failures(program, partition, self.network.outlets, self.positions)
+        self._journal = self.network.journal
+        self._failures = Failures(
+            program, partition, self.network.outlets, self.positions, self._journal
+        )
         self.network.on_error = self._failures.outside
+        self.network.emitting = partial(EmissionUnit, self._failures)
         self._idle_since: int | None = None
         self._last_input_ms: int | None = None
         self._idle_base: dict[str, tuple[int, int]] = {}
         self._is_started = False
         # A flush has emitted all updates, and failed ones wait for a retry: nothing else may run.
         self._is_announced = False
-        self._unfinished: Unfinished | None = None
+        self._unfinished: UnfinishedBatch | None = None
         policies = [program.on_error, *(step.on_error for step in program.steps)]
         is_retrying = any(each is not None and each.retries for each in policies)
         self.may_pause = bool(self.network.deferred) and is_retrying
@@ -224,16 +228,26 @@ class Task:
         headers: Any = repeat(_EMPTY) if chunk.headers is None else chunk.headers[start:stop]
         failure: Exception | None = None
         end = stop
-        self.network.follow(chosen.topic, chunk, lambda: end - length_hint(times) - 1)
+
+        def index() -> int:
+            return end - length_hint(times) - 1
+
+        self.network.follow(chosen.topic, chunk, index)
+        unit = RecordUnit(self._failures, lambda: Cause(chosen.topic, chunk, index()))
+        self.network.begin(unit)
         try:
             chosen.run(chunk.keys[start:stop], chunk.values[start:stop], times, headers)
         except Exception as error:
+            self._journal.roll_back()
             stop = stop - length_hint(times) - 1
             failure = error
         if self.network.deferred:
-            self._unfinished = Unfinished(chosen, stop, failure)
+            self._unfinished = UnfinishedBatch(chosen, stop, failure)
             return self._finish(now_ms)
-        return self._advance(chosen, stop, failure, now_ms)
+        try:
+            return self._advance(chosen, stop, failure, now_ms)
+        finally:
+            failure = None  # its traceback, which names the operator, holds this call
 
     def _run_merged(self, inputs: Sequence[Input], turn: Turn, now_ms: int) -> int:
         """Run records of several inputs in turn; return how many are done."""
@@ -251,18 +265,20 @@ class Task:
         rows = (runs, keys, values, times, all_headers)
         before = [0, *accumulate(turn.counts)]
 
-        def place() -> tuple[str, int]:
+        def cause() -> Cause:
             at = len(stamps) - length_hint(times) - 1
             input_at = turn.place(at)
             each = inputs[input_at]
             index = each.done + turn.order[at] - before[input_at]
-            return each.topic, each.chunks[0].offsets[index]
+            return Cause(each.topic, each.chunks[0], index)
 
-        self.network.current.place = place
+        self.network.current.place = lambda: cause().place
+        self.network.begin(RecordUnit(self._failures, cause))
         try:
             for run, key, value, time, headers in zip(*rows, strict=True):
                 run(key, value, time, headers)
         except Exception as error:
+            self._journal.roll_back()
             done = len(stamps) - length_hint(times) - 1
             chosen = inputs[turn.place(done)]
             self._advance_all(inputs, turn.until(done).counts)
@@ -298,10 +314,11 @@ class Task:
         assert unfinished is not None
         chosen = unfinished.input
         chunk = chosen.chunks[0]
-        on_error = BatchFailures(self._failures, chosen.topic, chunk, now_ms)
         for operator in self.network.deferred:
             self._calls += operator.begin(now_ms)
-            self.network.follow(chosen.topic, chunk, operator.passing)
+            self.network.follow(chosen.topic, chunk, operator.passing_index)
+            on_error = BatchFailures(self._failures, operator, chosen.topic, chunk, now_ms)
+            self.network.unit = on_error
             if not operator.finish(on_error, now_ms):
                 return 0
         if self._failures.pending:
@@ -326,7 +343,7 @@ class Task:
 
     def punctuate(self, now_ms: int) -> None:
         self._start(now_ms)
-        self.network.current.end()
+        self.network.end()
         was_quiet = self._is_quiet()
         if self._unfinished is not None:
             for deferring in self.network.deferred:
@@ -366,7 +383,7 @@ class Task:
     def flush(self) -> Mapping[str, ChangelogRecords]:
         assert self._unfinished is None, "stores hold records that no position covers"
         self._start(0)
-        self.network.current.end()
+        self.network.end()
         self._check_pending()
         if not self._is_announced:
             for step in self.program.steps:
@@ -391,7 +408,7 @@ class Task:
         return self.network.current.is_commit_wanted
 
     def close(self) -> None:
-        self.network.current.end()
+        self.network.end()
         for name, operator in self.network.operators.items():
             self.network.guarded(name, operator.end)()
 
@@ -419,10 +436,7 @@ class Task:
     def counters(self) -> Mapping[str, int]:
         """Return how many records were left out so far: by policies, and by operator: late records,
         those without the key that it needs, and those with a negative time from a source."""
-        found = {
-            "skipped": self._failures.skipped,
-            "dead-lettered": self._failures.dead_lettered,
-        }
+        found = {"skipped": self._failures.skipped, "dead-lettered": self._failures.dead_lettered}
         for name, operator in self.network.operators.items():
             if (late := getattr(operator, "late", 0)) > 0:
                 found[f"late {name}"] = late

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import Kind, NoneType, record_type
-from moldau.streams.expressions.python import ByType, function_of
+from moldau.streams.expressions.python import FunctionByType, function_of
 from moldau.streams.expressions.tree import (
     Apply,
     Expression,
@@ -46,7 +46,7 @@ _COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "g
 _NATIVE: Final = pa.timestamp("us")
 
 
-class NotByColumns(Exception):
+class NoKernel(Exception):
     """There are no kernels that compute these values as the reference does."""
 
 
@@ -129,8 +129,8 @@ def _of_batch(typed: Typed, record: Any, batch: Any, first: int) -> Any:
     wanted = sorted(fields_in(typed.node))
     batch = _whole_microseconds(batch.select(wanted) if wanted else batch)
     try:
-        found = ByColumns(batch).array(typed)
-    except (NotByColumns, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        found = ColumnEvaluator(batch).array(typed)
+    except (NoKernel, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         found = _by_rows(typed, record, batch, first)
     return found.cast(pa.timestamp("us", "UTC")) if typed.kind is Kind.TIME else found
 
@@ -160,14 +160,14 @@ def _by_rows(typed: Typed, record: Any, batch: Any, first: int) -> Any:
         raise StreamsError(f"arrow({typed}): row {first + len(found)}: {error}") from error
 
 
-class ByColumns:
+class ColumnEvaluator:
     """Computes expressions over one batch. A value is an array, or a scalar for all rows."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
 
     def array(self, typed: Typed) -> Any:
-        """Return one value for each row. Raise NotByColumns, ArrowInvalid or
+        """Return one value for each row. Raise NoKernel, ArrowInvalid or
         ArrowNotImplementedError if the kernels cannot compute them."""
         return self._spread(self._value(typed))
 
@@ -219,7 +219,7 @@ class ByColumns:
 
     def _when(self, typed: Typed) -> Any:
         if typed.kind in (Kind.OTHER, Kind.NULL):
-            raise NotByColumns
+            raise NoKernel
         return self._cases(typed.operands, typed.kind)
 
     def _cases(self, operands: Sequence[Typed], kind: Kind) -> Any:
@@ -234,7 +234,7 @@ class ByColumns:
         if not any(may_fail(each) for each in (result, *rest)):
             return pc.if_else(test, *_alike(self._as(result, kind), self._cases(rest, kind)))
         other = pc.invert(test)
-        here, there = (ByColumns(self._batch.filter(each)) for each in (test, other))
+        here, there = (ColumnEvaluator(self._batch.filter(each)) for each in (test, other))
         then, otherwise = _alike(
             here._spread(here._as(result, kind)), there._spread(there._cases(rest, kind))
         )
@@ -243,7 +243,7 @@ class ByColumns:
 
     def _coalesce(self, typed: Typed) -> Any:
         if typed.kind in (Kind.OTHER, Kind.NULL):
-            raise NotByColumns
+            raise NoKernel
         return self._first(typed.operands, typed.kind)
 
     def _first(self, operands: Sequence[Typed], kind: Kind) -> Any:
@@ -258,18 +258,18 @@ class ByColumns:
         if not any(may_fail(each) for each in rest):
             return pc.coalesce(*_alike(found, self._first(rest, kind)))
         missing = pc.is_null(found)
-        there = ByColumns(self._batch.filter(missing))
+        there = ColumnEvaluator(self._batch.filter(missing))
         found, other = _alike(found, there._spread(there._first(rest, kind)))
         return pc.replace_with_mask(found, missing, other)
 
 
-_SPECIAL: Final[dict[str, Callable[[ByColumns, Typed], Any]]] = {
-    "and": ByColumns._and_or,
-    "or": ByColumns._and_or,
-    "not": ByColumns._not,
-    "is_null": ByColumns._is_null,
-    "when": ByColumns._when,
-    "coalesce": ByColumns._coalesce,
+_SPECIAL: Final[dict[str, Callable[[ColumnEvaluator, Typed], Any]]] = {
+    "and": ColumnEvaluator._and_or,
+    "or": ColumnEvaluator._and_or,
+    "not": ColumnEvaluator._not,
+    "is_null": ColumnEvaluator._is_null,
+    "when": ColumnEvaluator._when,
+    "coalesce": ColumnEvaluator._coalesce,
 }
 
 
@@ -299,7 +299,7 @@ def _native(found: Any, kind: Kind) -> Any:
 
 def _decimal(precision: int, scale: int) -> Any:
     if precision > DIGITS_MAX or scale < 0:
-        raise NotByColumns
+        raise NoKernel
     return pa.decimal128(precision, scale)
 
 
@@ -318,7 +318,7 @@ def _alike(one: Any, other: Any) -> tuple[Any, Any]:
     if pa.types.is_null(kinds[1]):
         return one, other.cast(kinds[0])
     if not all(pa.types.is_decimal(each) for each in kinds):
-        raise NotByColumns
+        raise NoKernel
     scale = max(each.scale for each in kinds)
     common = _decimal(max(each.precision - each.scale for each in kinds) + scale, scale)
     return one.cast(common), other.cast(common)
@@ -352,11 +352,11 @@ def _exact(found: Any) -> Any:
 
 def _arithmetic(node: Apply, typed: Typed, arguments: list[Any]) -> Any:
     if node.name == "divide" and typed.kind is Kind.DECIMAL:
-        raise NotByColumns
+        raise NoKernel
     found = getattr(pc, f"{node.name}_checked")(*_numbers(typed, arguments))
     if typed.kind is Kind.DECIMAL:
         if not pa.types.is_decimal(found.type):
-            raise NotByColumns  # all are null
+            raise NoKernel  # all are null
         _decimal(found.type.precision, found.type.scale)
     return found
 
@@ -387,7 +387,7 @@ def _divided(one: Any, other: Any) -> tuple[Any, Any, Any]:
 def _comparison(node: Apply, typed: Typed, arguments: list[Any]) -> Any:
     kinds = {each.kind for each in typed.operands}
     if Kind.OTHER in kinds:
-        raise NotByColumns
+        raise NoKernel
     one, other = _numbers(typed, arguments)
     if Kind.DECIMAL in kinds:
         one, other = _alike(one, other)
@@ -426,7 +426,7 @@ def _text(node: Apply, typed: Typed, arguments: list[Any]) -> Any:
 
 def _by_element(node: Apply, typed: Typed, arguments: list[Any]) -> Any:
     """Call the reference's function on each row that has all operands."""
-    function = ByType(node)
+    function = FunctionByType(node)
     sizes = [len(each) for each in arguments if not isinstance(each, pa.Scalar)]
     size = sizes[0] if sizes else 1
     columns = [
@@ -437,16 +437,16 @@ def _by_element(node: Apply, typed: Typed, arguments: list[Any]) -> Any:
     try:
         found = [None if None in row else function(*row) for row in rows]
     except (ArithmeticError, ValueError):
-        raise NotByColumns from None
+        raise NoKernel from None
     kind = _TYPES[typed.kind]
     return pa.array(found, kind) if sizes else pa.scalar(found[0], kind)
 
 
 def _within(found: Any, low: Any, end: Any) -> Any:
-    """Raise NotByColumns if a value is outside; NaN is."""
+    """Raise NoKernel if a value is outside; NaN is."""
     inside = pc.and_(pc.greater_equal(found, low), pc.less(found, end))
     if (inside if isinstance(inside, pa.Scalar) else pc.all(inside)).as_py() is False:
-        raise NotByColumns
+        raise NoKernel
     return found
 
 

@@ -152,25 +152,25 @@ class Column:
         record."""
         return self._with("cast", options=(type,))
 
-    def sum(self) -> Aggregated:
+    def sum(self) -> AggregateExpression:
         """Add up the values, for `agg`."""
-        return Aggregated(AggregateCall("sum", self.node))
+        return AggregateExpression(AggregateCall("sum", self.node))
 
-    def count(self) -> Aggregated:
+    def count(self) -> AggregateExpression:
         """Count the records for which this is not null."""
-        return Aggregated(AggregateCall("count", self.node))
+        return AggregateExpression(AggregateCall("count", self.node))
 
-    def min(self) -> Aggregated:
+    def min(self) -> AggregateExpression:
         """Keep the smallest value, for `agg`."""
-        return Aggregated(AggregateCall("min", self.node))
+        return AggregateExpression(AggregateCall("min", self.node))
 
-    def max(self) -> Aggregated:
+    def max(self) -> AggregateExpression:
         """Keep the largest value, for `agg`."""
-        return Aggregated(AggregateCall("max", self.node))
+        return AggregateExpression(AggregateCall("max", self.node))
 
-    def mean(self) -> Aggregated:
+    def mean(self) -> AggregateExpression:
         """Compute the mean, for `agg`."""
-        return Aggregated(AggregateCall("mean", self.node))
+        return AggregateExpression(AggregateCall("mean", self.node))
 
 
 class Times:
@@ -217,7 +217,7 @@ class Times:
         return self._column._with("truncate", options=(size_ms,))
 
 
-class Aggregated:
+class AggregateExpression:
     """An aggregate of expressions, for `agg`."""
 
     __slots__ = ("node",)
@@ -293,9 +293,9 @@ def concat(*values: Any) -> Column:
     return Column(Apply("concat", tuple(node_of(each) for each in values)))
 
 
-def count() -> Aggregated:
+def count() -> AggregateExpression:
     """Count the records of a group, for `agg`."""
-    return Aggregated(AggregateCall("count"))
+    return AggregateExpression(AggregateCall("count"))
 
 
 def _back_end(name: str) -> Any:

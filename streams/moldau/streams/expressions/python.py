@@ -238,7 +238,7 @@ class Coder:
         """Return the source of a function of operands without a declared type. The usual types are
         tried in the line itself, because a call costs more than what most functions do."""
         assert isinstance(typed.node, Apply)
-        text = f"{self._bind(ByType(typed.node), typed.name)}({', '.join(arguments)})"
+        text = f"{self._bind(FunctionByType(typed.node), typed.name)}({', '.join(arguments)})"
         unknown = [each.kind is Kind.ANY for each in typed.operands]
         tested = list(dict.fromkeys(compress(arguments, unknown)))
         for kind in reversed(_usual(typed)):
@@ -336,7 +336,7 @@ _SPECIAL: Final = {
 }
 
 
-class ByType:
+class FunctionByType:
     """A function for operands without a declared type: it is checked and made for the types that
     they have, once for each combination."""
 

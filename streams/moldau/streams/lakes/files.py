@@ -25,13 +25,11 @@ class LakeFiles(Protocol):
 
     def version(self) -> str:
         """Return the newest version."""
-        ...
 
     def columns(self, version: str) -> list[str]: ...
 
     def rows(self, version: str, columns: list[str]) -> tuple[str, list[dict[str, Any]]]:
         """Return the rows, and the version that they are of: Parquet has only the newest one."""
-        ...
 
 
 def files_of(table: LakeTable) -> LakeFiles:
@@ -70,7 +68,9 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _told(table: LakeTable, missing: type[BaseException] = FileNotFoundError) -> Iterator[None]:
+def _readable_errors(
+    table: LakeTable, missing: type[BaseException] = FileNotFoundError
+) -> Iterator[None]:
     """Raise what a library raises as one line. `missing` is what it raises if nothing is there."""
     try:
         yield
@@ -113,16 +113,16 @@ class DeltaFiles:
         self._missing = import_module("deltalake.exceptions").TableNotFoundError
 
     def version(self) -> str:
-        with _told(self._table, self._missing):
+        with _readable_errors(self._table, self._missing):
             found = self._module.DeltaTable(self._table.path)
             return f"{found.version()}@{found.metadata().id}"
 
     def columns(self, version: str) -> list[str]:
-        with _told(self._table, self._missing):
+        with _readable_errors(self._table, self._missing):
             return [each.name for each in self._at(version).schema().fields]
 
     def rows(self, version: str, columns: list[str]) -> tuple[str, list[dict[str, Any]]]:
-        with _told(self._table, self._missing):
+        with _readable_errors(self._table, self._missing):
             table = self._at(version).to_pyarrow_table(columns=_read(self._table, columns))
             return version, _rows(self._table, table, columns)
 
@@ -141,7 +141,7 @@ class IcebergFiles:
         self._filesystems = _imported(table, "pyarrow.fs")
 
     def version(self) -> str:
-        with _told(self._table):
+        with _readable_errors(self._table):
             filesystem, folder = _located(self._filesystems, f"{self._table.path}/metadata")
             hint = f"{folder}/version-hint.text"
             selector = self._filesystems.FileSelector(folder)
@@ -157,11 +157,11 @@ class IcebergFiles:
             return str(max(numbered)[1])
 
     def columns(self, version: str) -> list[str]:
-        with _told(self._table):
+        with _readable_errors(self._table):
             return [each.name for each in self._at(version).schema().fields]
 
     def rows(self, version: str, columns: list[str]) -> tuple[str, list[dict[str, Any]]]:
-        with _told(self._table):
+        with _readable_errors(self._table):
             scan = self._at(version).scan(selected_fields=tuple(_read(self._table, columns)))
             return version, _rows(self._table, scan.to_arrow(), columns)
 
@@ -179,7 +179,7 @@ class ParquetFiles:
         self._datasets = _imported(table, "pyarrow.dataset")
 
     def version(self) -> str:
-        with _told(self._table):
+        with _readable_errors(self._table):
             filesystem, folder = _located(self._filesystems, self._table.path)
             kind = filesystem.get_file_info(folder)
             if kind.is_file:
@@ -195,14 +195,14 @@ class ParquetFiles:
             return f"{len(found)} files, {zlib.crc32(text.encode()):08x}"
 
     def columns(self, version: str) -> list[str]:
-        with _told(self._table):
+        with _readable_errors(self._table):
             return list(self._dataset().schema.names)
 
     def rows(self, version: str, columns: list[str]) -> tuple[str, list[dict[str, Any]]]:
         for at in range(_TRIES):
             before = self.version()
             try:
-                with _told(self._table):
+                with _readable_errors(self._table):
                     table = self._dataset().to_table(columns=_read(self._table, columns))
                     found = _rows(self._table, table, columns)
             except LakeUnreadable:

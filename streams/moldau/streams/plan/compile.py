@@ -9,8 +9,9 @@ from typing import Any
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.joins import TableJoin
+from moldau.streams.plan.operations import Step
+from moldau.streams.plan.placement import partitioned
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import key_codec, stored_codec
@@ -18,21 +19,9 @@ from moldau.streams.state.spec import StoreSpec
 
 # These keep neither records nor old values, so values may be changed in place before them.
 _STATELESS = (
-    op.MapPairs,
-    op.MapValues,
-    op.SelectKey,
-    op.Filter,
-    op.Select,
-    op.FlatMap,
-    op.Peek,
-    op.AsyncStep,
-    op.MapBatch,
-    op.Branch,
-    op.Arm,
-    op.Merge,
-    op.Sink,
-    op.Changes,
-)
+    op.MapPairs, op.MapValues, op.SelectKey, op.Filter, op.Select, op.FlatMap, op.Peek,
+    op.AsyncStep, op.MapBatch, op.Branch, op.Arm, op.Merge, op.Sink, op.Changes,
+)  # fmt: skip
 _COPYING = (
     op.Aggregate
     | op.WindowAggregate
@@ -49,8 +38,9 @@ def compiled(graph: Graph) -> Plan:
     steps, repartitions = _cut(graph)
     _check_topics(graph.app, steps)
     steps = [_at_once(graph.app, _with_copies(step, steps), steps) for step in steps]
-    programs = tuple(
-        _program(graph, index, group) for index, group in enumerate(_components(steps))
+    groups = enumerate(_components(steps))
+    programs, repartitions = partitioned(
+        graph.app, (_program(graph, index, group) for index, group in groups), repartitions
     )
     return Plan(
         graph.app,
@@ -89,7 +79,8 @@ def _cut(graph: Graph) -> tuple[list[Step], tuple[RepartitionTopic, ...]]:
         )
         steps.append(source)
         sources[step.name] = source.name
-        topics.append(RepartitionTopic(operation.topic, operation.partitions))
+        is_free = operation.partitioner is not None and not operation.is_answer
+        topics.append(RepartitionTopic(operation.topic, operation.partitions, is_free=is_free))
     return steps, tuple(topics)
 
 
@@ -182,6 +173,7 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
         if isinstance(step.operation, op.Sink) and step.operation.topic is not None
     )
     stores = {store.name: store for step in steps for store in stores_of(step)}
+    copartitioned, feeding = _meetings(steps)
     looked_up = dict.fromkeys(
         name for step in steps for name in getattr(step.operation, "global_tables", ())
     )
@@ -192,7 +184,8 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
         inputs=inputs,
         outputs=tuple(outputs),
         stores=tuple(stores.values()),
-        copartitioned=_copartitioned(steps),
+        copartitioned=copartitioned,
+        feeding=tuple(feeding.items()),
         on_error=graph.on_error,
         global_tables=tuple(
             graph.global_tables[name] for name in looked_up if name in graph.global_tables
@@ -203,8 +196,9 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
     )
 
 
-def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
-    """Return the groups of topics with records that meet in one stateful step, by key."""
+def _meetings(steps: list[Step]) -> tuple[tuple[frozenset[str], ...], dict[str, frozenset[str]]]:
+    """Return the groups of topics with records that meet in one stateful step, by key, and the
+    topics whose records reach each store."""
     upstream: dict[str, frozenset[str]] = {}
     sharing: dict[str, frozenset[str]] = {}
     groups: list[frozenset[str]] = []
@@ -221,7 +215,7 @@ def _copartitioned(steps: list[Step]) -> tuple[frozenset[str], ...]:
         together = [group for group in groups if group & reaching]
         groups = [group for group in groups if not group & reaching]
         groups.append(reaching.union(*together))
-    return tuple(groups)
+    return tuple(groups), sharing
 
 
 def topics_of(step: Step) -> tuple[str, ...]:

@@ -76,8 +76,5 @@ def _places(program: Program, top: int) -> dict[str, tuple[int, int]]:
         column = in_column[step.name]
         row = used.get(column, 0)
         used[column] = row + 1
-        places[step.name] = (
-            _MARGIN + column * (_WIDTH + _GAP_X),
-            top + row * (_HEIGHT + _GAP_Y),
-        )
+        places[step.name] = (_MARGIN + column * (_WIDTH + _GAP_X), top + row * (_HEIGHT + _GAP_Y))
     return places

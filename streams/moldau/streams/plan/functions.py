@@ -1,13 +1,20 @@
-"""A user's function in a plan, and how it is called."""
+"""A user's function in a plan, how it is called, and how all of them are found."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, Final
 
 from moldau.streams.expressions.typed import Typed
+from moldau.streams.serdes.codec import Codec
+
+_OWN: Final = "moldau"
+_GROUPS: Final = (tuple, list, set, frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +68,58 @@ class Folding:
     merge: str | None = None
     result: str | None = None
     skips_null: bool = False
+
+
+def functions_in(value: Any) -> Iterator[Any]:
+    """Yield the app's functions in a plan or a part of it, each once, however deep they are.
+
+    A function of moldau's own that wraps others is none of the app's; those that it wraps are. A
+    codec has functions of the app only if they are its `encode` and `decode` themselves.
+    """
+    seen: set[int] = set()
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, type) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Codec):
+            left += (one for one in (each.encode, each.decode) if not is_own(one))
+            continue
+        if callable(each) and not isinstance(each, partial) and not is_own(each):
+            yield each
+        else:
+            left += reversed(list(_parts(each)))
+
+
+def is_own(function: Any) -> bool:
+    """Whether a function, or the class of an object, is moldau's."""
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == _OWN
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Return what is in a value of moldau's: in its fields, or in what a function closes over."""
+    if isinstance(value, _GROUPS):
+        return value
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, partial):
+        return (value.func, *value.args, *value.keywords.values())
+    if isinstance(value, MethodType):
+        return (value.__self__,)
+    if isinstance(value, FunctionType):
+        return (
+            *closed_over(value),
+            *(value.__defaults__ or ()),
+            *(value.__kwdefaults__ or {}).values(),
+        )
+    if is_dataclass(value):
+        return [getattr(value, row.name) for row in fields(value)]
+    return vars(value).values() if callable(value) and hasattr(value, "__dict__") else ()
+
+
+def closed_over(function: FunctionType) -> Iterator[Any]:
+    """Yield the values of the variables that a function closes over."""
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it has none yet
+            yield cell.cell_contents

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from moldau.streams.plan.operations import Emit, Operation
+from moldau.streams.plan.operations import Emit, Operation, Step
 from moldau.streams.plan.plan import GlobalTable, LakeTable
 from moldau.streams.plan.policies import FAIL, Policy
-from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.state.spec import StoreSpec
 

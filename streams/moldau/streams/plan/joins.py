@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from moldau.streams.durations import Duration, in_words, milliseconds
 from moldau.streams.plan.functions import Call
@@ -66,7 +65,7 @@ def within(
 
 
 @dataclass(frozen=True, slots=True)
-class StreamJoin(Operation):
+class StreamJoin(Operation, kind="stream join"):
     """Join two streams; the parents are left and right. `waiting` keeps records without a match."""
 
     join: JoinKind
@@ -75,7 +74,6 @@ class StreamJoin(Operation):
     left: StoreSpec
     right: StoreSpec
     waiting: StoreSpec | None
-    kind: ClassVar[str] = "stream join"
 
     @property
     def pads_left(self) -> bool:
@@ -87,59 +85,54 @@ class StreamJoin(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class TableLookup(Operation):
+class TableLookup(Operation, kind="table lookup"):
     """Join a stream with a table, the step's lookup, with the row at that moment; with a versioned
     table, with the row at the time of the record."""
 
     join: JoinKind
     call: Call
     is_versioned: bool = False
-    kind: ClassVar[str] = "table lookup"
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalLookup(Operation):
+class GlobalLookup(Operation, kind="global lookup"):
     """Join a stream with a global table, by the key that `key` makes from the record."""
 
     join: JoinKind
     call: Call
     key: Call
     global_tables: tuple[str, ...]
-    kind: ClassVar[str] = "global lookup"
 
 
 @dataclass(frozen=True, slots=True)
-class TableJoin(Operation):
+class TableJoin(Operation, kind="table join"):
     """Join two tables by key; the parents are left and right. It keeps no state of its own."""
 
     join: JoinKind
     call: Call
-    kind: ClassVar[str] = "table join"
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribe(Operation):
+class Subscribe(Operation, kind="foreign key subscription"):
     """First part of a foreign-key join: send the right row a reference to the left row."""
 
     join: JoinKind
     on: Call
     key: Codec
     value: Codec
-    kind: ClassVar[str] = "foreign key subscription"
 
 
 @dataclass(frozen=True, slots=True)
-class References(Operation):
+class References(Operation, kind="foreign key references"):
     """Second part of a foreign-key join; the parents are subscriptions and the right table."""
 
     store: StoreSpec
     left_key: Codec
     right_key: Codec
-    kind: ClassVar[str] = "foreign key references"
 
 
 @dataclass(frozen=True, slots=True)
-class Resolve(Operation):
+class Resolve(Operation, kind="foreign key join"):
     """Third part of a foreign-key join; the parents are answers and the left table."""
 
     join: JoinKind
@@ -147,11 +140,10 @@ class Resolve(Operation):
     on: Call
     store: StoreSpec
     value: Codec
-    kind: ClassVar[str] = "foreign key join"
 
 
 @dataclass(frozen=True, slots=True)
-class DelayedLookup(Operation):
+class DelayedLookup(Operation, kind="table lookup with grace"):
     """Join a stream with a versioned table, the step's lookup, `grace_ms` later, with the row at
     the time of the record."""
 
@@ -160,4 +152,3 @@ class DelayedLookup(Operation):
     grace_ms: int
     store: StoreSpec
     key: Codec
-    kind: ClassVar[str] = "table lookup with grace"

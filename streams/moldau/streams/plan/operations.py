@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan.functions import Call, Folding
+from moldau.streams.plan.partitioners import Partitioning
+from moldau.streams.plan.policies import Policy
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.windows import (
@@ -27,108 +29,106 @@ class Operation:
 
     kind: ClassVar[str] = "operation"
 
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:  # a class with slots is made twice, then without the argument
+            cls.kind = kind
+
 
 @dataclass(frozen=True, slots=True)
-class Source(Operation):
-    """Read topics. `timestamp(value, record_time)` returns another time for a record."""
+class Source(Operation, kind="source"):
+    """Read topics. `timestamp(value, record_time)` returns another time for a record;
+    `partitioning` is what the app declares of the writer."""
 
     topics: tuple[str, ...]
     key: Codec
     value: Codec
     timestamp: Timestamp | None = None
-    kind: ClassVar[str] = "source"
+    partitioning: Partitioning | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class MapPairs(Operation):
+class MapPairs(Operation, kind="map"):
     """Map records to new keys and values: call(key, value) -> (key, value)."""
 
     call: Call
-    kind: ClassVar[str] = "map"
 
 
 @dataclass(frozen=True, slots=True)
-class MapValues(Operation):
+class MapValues(Operation, kind="map_values"):
     call: Call
-    kind: ClassVar[str] = "map_values"
 
 
 @dataclass(frozen=True, slots=True)
-class SelectKey(Operation):
+class SelectKey(Operation, kind="select_key"):
     call: Call
-    kind: ClassVar[str] = "select_key"
 
 
 @dataclass(frozen=True, slots=True)
-class Filter(Operation):
+class Filter(Operation, kind="filter"):
     call: Call
     is_negated: bool = False
-    kind: ClassVar[str] = "filter"
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Operation):
+class Select(Operation, kind="select"):
     """Make a record of the type `make` from expressions over the values, which are of the type
     `record`. If it is dict, the expressions are put into a copy of the value. Null stays null."""
 
     columns: tuple[tuple[str, Typed], ...]
     record: Any
     make: Any
-    kind: ClassVar[str] = "select"
 
 
 @dataclass(frozen=True, slots=True)
-class FlatMap(Operation):
+class FlatMap(Operation, kind="flat_map"):
     """Map each record to many values under the same key, or to many (key, value) pairs."""
 
     call: Call
     is_pairs: bool = False
-    kind: ClassVar[str] = "flat_map"
 
 
 @dataclass(frozen=True, slots=True)
-class Peek(Operation):
+class Peek(Operation, kind="peek"):
     call: Call
-    kind: ClassVar[str] = "peek"
 
 
 @dataclass(frozen=True, slots=True)
-class Branch(Operation):
+class Branch(Operation, kind="branch"):
     """Send each record to the first arm with a predicate that holds; see `Arm`."""
 
     predicates: tuple[Call, ...]
-    kind: ClassVar[str] = "branch"
 
 
 @dataclass(frozen=True, slots=True)
-class Arm(Operation):
+class Arm(Operation, kind="arm"):
     """One output of a branch; `index` past the last predicate is the default."""
 
     index: int
-    kind: ClassVar[str] = "arm"
 
 
 @dataclass(frozen=True, slots=True)
-class Merge(Operation):
-    kind: ClassVar[str] = "merge"
+class Merge(Operation, kind="merge"):
+    pass
 
 
 @dataclass(frozen=True, slots=True)
-class Repartition(Operation):
+class Repartition(Operation, kind="repartition"):
     """Send records to the partition of their key, through a topic of the app. Cut in two when the
-    plan is compiled: a sink, and a source in another sub-topology.
+    plan is compiled: a sink, and a source in another sub-topology. With `is_answer` the partitioner
+    sends answers back to the rows that ask, wherever these lie.
     """
 
     topic: str
     partitions: int | None = None
     partitioner: Call | None = None
     keeps_null_keys: bool = False
-    kind: ClassVar[str] = "repartition"
+    is_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Sink(Operation):
-    """Write to a topic, or to the topic that `topic_call(key, value)` names."""
+class Sink(Operation, kind="sink"):
+    """Write to a topic, or to the topic that `topic_call(key, value)` names. `partitioning` places
+    keys in another way than the producer does; the app's own `partitioner` wins."""
 
     topic: str | None
     key: Codec
@@ -136,7 +136,7 @@ class Sink(Operation):
     topic_call: Call | None = None
     partitioner: Call | None = None
     drops_null_keys: bool = False
-    kind: ClassVar[str] = "sink"
+    partitioning: Partitioning | None = None
 
 
 class Emit(Enum):
@@ -151,18 +151,17 @@ class Emit(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Operation):
+class Aggregate(Operation, kind="aggregate"):
     """Fold the records of each key into a table."""
 
     store: StoreSpec
     folding: Folding
     emit: Emit
     copies: bool = False
-    kind: ClassVar[str] = "aggregate"
 
 
 @dataclass(frozen=True, slots=True)
-class WindowAggregate(Operation):
+class WindowAggregate(Operation, kind="window aggregate"):
     """Fold the records of each key and window into a table. With `copies` each version of an
     aggregate is a copy."""
 
@@ -172,29 +171,25 @@ class WindowAggregate(Operation):
     emit: Emit
     idle_ms: int | None = None
     copies: bool = False
-    kind: ClassVar[str] = "window aggregate"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAggregate(Operation):
+class SessionAggregate(Operation, kind="session aggregate"):
     store: StoreSpec
     folding: Folding
     windows: SessionWindows
     emit: Emit
     idle_ms: int | None = None
     copies: bool = False
-    kind: ClassVar[str] = "session aggregate"
 
 
 @dataclass(frozen=True, slots=True)
-class Late(Operation):
+class Late(Operation, kind="late"):
     """Pass on the records that came too late for its parent, an aggregation in windows."""
 
-    kind: ClassVar[str] = "late"
-
 
 @dataclass(frozen=True, slots=True)
-class TableSource(Operation):
+class TableSource(Operation, kind="table"):
     """Read a topic as a table: the last value of each key; null deletes."""
 
     topics: tuple[str, ...]
@@ -202,44 +197,39 @@ class TableSource(Operation):
     value: Codec
     store: StoreSpec
     timestamp: Timestamp | None = None
-    kind: ClassVar[str] = "table"
+    partitioning: Partitioning | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ToTable(Operation):
+class ToTable(Operation, kind="to_table"):
     """Turn a stream into a table: the last value of each key."""
 
     store: StoreSpec
     emit: Emit
-    kind: ClassVar[str] = "to_table"
 
 
 @dataclass(frozen=True, slots=True)
-class Changes(Operation):
+class Changes(Operation, kind="changes"):
     """Turn a table's updates into a stream of (key, new value)."""
 
-    kind: ClassVar[str] = "changes"
-
 
 @dataclass(frozen=True, slots=True)
-class TableFilter(Operation):
+class TableFilter(Operation, kind="table filter"):
     """Filter a table into a table. A row that does not match is a tombstone downstream."""
 
     call: Call
     is_negated: bool = False
-    kind: ClassVar[str] = "table filter"
 
 
 @dataclass(frozen=True, slots=True)
-class TableMapValues(Operation):
+class TableMapValues(Operation, kind="table map_values"):
     """Map the values of a table; the result is a table."""
 
     call: Call
-    kind: ClassVar[str] = "table map_values"
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingAggregate(Operation):
+class SlidingAggregate(Operation, kind="sliding aggregate"):
     """Fold in sliding windows. `records` keeps the records that new windows are made from."""
 
     store: StoreSpec
@@ -249,11 +239,10 @@ class SlidingAggregate(Operation):
     emit: Emit
     idle_ms: int | None = None
     copies: bool = False
-    kind: ClassVar[str] = "sliding aggregate"
 
 
 @dataclass(frozen=True, slots=True)
-class CountAggregate(Operation):
+class CountAggregate(Operation, kind="count aggregate"):
     """Fold in windows of a fixed number of records; `value` is the codec of one aggregate."""
 
     store: StoreSpec
@@ -262,11 +251,10 @@ class CountAggregate(Operation):
     windows: CountWindows
     emit: Emit
     copies: bool = False
-    kind: ClassVar[str] = "count aggregate"
 
 
 @dataclass(frozen=True, slots=True)
-class Suppress(Operation):
+class Suppress(Operation, kind="suppress"):
     """Hold updates back: until `limit_ms` after a window's end, or after the first held update."""
 
     store: StoreSpec
@@ -278,50 +266,64 @@ class Suppress(Operation):
     bytes_max: int | None = None
     emits_when_full: bool = False
     idle_ms: int | None = None
-    kind: ClassVar[str] = "suppress"
 
 
 @dataclass(frozen=True, slots=True)
-class Regroup(Operation):
+class Regroup(Operation, kind="regroup"):
     """Turn a table into (new, old) updates under other keys: call(key, value) -> (key, value)."""
 
     call: Call
-    kind: ClassVar[str] = "regroup"
 
 
 @dataclass(frozen=True, slots=True)
-class TableAggregate(Operation):
+class TableAggregate(Operation, kind="table aggregate"):
     """Fold (new, old) updates into a table: take the old value out, put the new one in."""
 
     store: StoreSpec
     folding: Folding
     emit: Emit
-    kind: ClassVar[str] = "table aggregate"
 
 
 @dataclass(frozen=True, slots=True)
-class Process(Operation):
+class Process(Operation, kind="process"):
     """A user's operator: `make(context)` returns an object with `process(record)`. `tables` are the
     stores of the step's lookups, which it may read."""
 
     make: Callable[[Any], Any]
     stores: tuple[StoreSpec, ...]
     tables: tuple[StoreSpec, ...] = ()
-    kind: ClassVar[str] = "process"
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncStep(Operation):
+class AsyncStep(Operation, kind="async"):
     """A stateless step with an async function; `what` is the name of the step."""
 
     call: Call
     what: str
-    kind: ClassVar[str] = "async"
 
 
 @dataclass(frozen=True, slots=True)
-class MapBatch(Operation):
+class MapBatch(Operation, kind="map_batch"):
     """Map a batch of values to new ones: function(values) returns as many."""
 
     function: Callable[[Any], Any]
-    kind: ClassVar[str] = "map_batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator: its name, the steps it takes records from, and what it does.
+
+    `key_type` and `value_type` are the types of its output; Any where none was declared.
+    `is_rekeyed` says that a key may have changed since records were last sent to the partition of
+    their key. `lookups` are tables whose rows the step reads, without receiving their updates.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    operation: Operation
+    key_type: Any = Any
+    value_type: Any = Any
+    is_rekeyed: bool = False
+    is_table: bool = False
+    on_error: Policy | None = None
+    lookups: tuple[str, ...] = ()

@@ -13,20 +13,16 @@ from dataclasses import replace
 from typing import Final
 
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import TOPOLOGY_SUFFIX
 from moldau.streams.problems import TopologyError
 
 PREFIX: Final = "pattern:"
 # The flags that change what a pattern matches, by their letters in a pattern's text.
 _FLAGS: Final = {
-    "a": re.ASCII,
-    "i": re.IGNORECASE,
-    "m": re.MULTILINE,
-    "s": re.DOTALL,
-    "x": re.VERBOSE,
-}
+    "a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE,
+}  # fmt: skip
 
 
 def pattern_topic(pattern: re.Pattern[str]) -> str:
@@ -75,6 +71,10 @@ def _program(program: Program, found: Mapping[str, Sequence[str]]) -> Program:
         steps=tuple(_step(each, found) for each in program.steps),
         copartitioned=tuple(
             frozenset(_expanded(sorted(group), found)) for group in program.copartitioned
+        ),
+        feeding=tuple(
+            (store, frozenset(_expanded(sorted(topics), found)))
+            for store, topics in program.feeding
         ),
     )
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from moldau.streams.expressions.tree import Expression
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.policies import FAIL, Policy
-from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.state.spec import StoreSpec
 
@@ -35,7 +35,8 @@ class Program:
 
     `steps` are in topological order. `inputs` are topics to subscribe to, repartition topics of
     this app included; `outputs` the topics it writes to that are known beforehand. Topics of a
-    group in `copartitioned` must have the same number of partitions.
+    group in `copartitioned` must have the same number of partitions, and be partitioned in the same
+    way. `feeding` has the topics whose records reach each store, by the name of the store.
     """
 
     index: int
@@ -49,6 +50,7 @@ class Program:
     # Tables that its steps look up, which are whole in each worker.
     global_tables: tuple[GlobalTable, ...] = ()
     lake_tables: tuple[LakeTable, ...] = ()
+    feeding: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,11 @@ class Policy:
     retries: int = 0
     backoff_ms: int = 0
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether records can run after one that failed."""
+        return self.then != "fail" or self.retries > 0
+
     def __str__(self) -> str:
         first = f"retry {self.retries}x, " if self.retries else ""
         return first + (
@@ -40,10 +45,10 @@ def dead_letter(topic: str) -> Policy:
 def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL) -> Policy:
     """Try a failed record `times` more, with pauses that double; then do as `then` says.
 
-    Each attempt takes the record from its source again: a store between the source and the failing
-    operator is updated by every attempt, so a count there is too high. Put functions that may fail
-    before such stores. Behind an async function or `map_batch` an attempt begins right behind it,
-    with the result that is there: the function is not called again.
+    Each attempt takes the record from its source again; what the last one did is undone before:
+    outputs, stores, timers, stream time and dead letters. Behind an async function or `map_batch`
+    an attempt begins right behind it, with the result that is there: the function is not called
+    again.
     """
     if times < 1:
         raise TopologyError(f"retry: times={times} must be at least 1")

@@ -8,8 +8,8 @@ from moldau.streams.expressions.tree import text_of
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of, topics_of
 from moldau.streams.plan.layout import assumed_layout
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import type_name
@@ -46,10 +46,10 @@ def explain_text(plan: Plan, partitions: Mapping[str, int] | None = None) -> str
     lines = [f"app {plan.app}: {len(plan.programs)} sub-topologies"]
     for program in plan.programs:
         lines.append(f"sub-topology {program.index}: a task for each partition")
-        told: set[str] = set()
+        explained: set[str] = set()
         for step in program.steps:
             if not step.parents:
-                _explain(program, step, 1, lines, told)
+                _explain(program, step, 1, lines, explained)
     lines += _layout_lines(plan, partitions or {})
     return "\n".join(lines) + "\n"
 
@@ -73,16 +73,18 @@ def _layout_lines(plan: Plan, partitions: Mapping[str, int]) -> list[str]:
     return lines
 
 
-def _explain(program: Program, step: Step, depth: int, lines: list[str], told: set[str]) -> None:
+def _explain(
+    program: Program, step: Step, depth: int, lines: list[str], explained: set[str]
+) -> None:
     indent = "  " * depth
-    if step.name in told:
+    if step.name in explained:
         lines.append(f"{indent}-> {step.name} (above)")
         return
-    told.add(step.name)
+    explained.add(step.name)
     lines.append(f"{indent}{step.name}: {describe(step)}")
     for child in program.steps:
         if step.name in child.parents:
-            _explain(program, child, depth + 1, lines, told)
+            _explain(program, child, depth + 1, lines, explained)
 
 
 def describe(step: Step) -> str:

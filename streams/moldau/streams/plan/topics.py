@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from moldau.streams.plan.partitioners import MURMUR2, Partitioning
 from moldau.streams.state.spec import OWN_TIMES
 
 TOPOLOGY_SUFFIX: Final = "-moldau-topology"
@@ -17,11 +18,14 @@ class RepartitionTopic:
     """A topic that carries records to the partition of their new key.
 
     Records below the committed offset are purged. `partitions` is None if it follows from the
-    inputs (see plan.partitions).
+    inputs (see plan.partitions). `partitioning` places its keys, unless it `is_free`: then a
+    function of the app chooses the partitions.
     """
 
     name: str
     partitions: int | None = None
+    partitioning: Partitioning = MURMUR2
+    is_free: bool = False
 
     def config(self) -> dict[str, str]:
         return {

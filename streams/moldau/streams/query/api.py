@@ -7,11 +7,16 @@
     GET /stores/NAME                    rows of all workers:
                                         ?first= last= since= until= limit= reverse= by_time=
     GET /stores/NAME/count              about how many rows all workers have
-    GET /stores/NAME/keys/KEY           the row of a key: ?as_of=
-                                        its windows or sessions: ?first= last= limit=
+    GET /stores/NAME/keys/KEY           the row of a key: ?as_of= partitions=
+                                        its windows or sessions: ?first= last= limit= partitions=
     GET /metrics, /healthz, /readyz     for Prometheus and a supervisor
 
-Any worker accepts any request. Invariant: a request is forwarded at most once.
+Any worker accepts any request. Invariant: a request is forwarded at most once to each worker, and
+never by a worker that it was forwarded to.
+
+A key is looked for at the worker with the partition that the source's partitioner gives. If the
+app does not declare how a source is written, the row may lie elsewhere, so a key that is not found
+there is looked for in all other partitions.
 """
 
 from __future__ import annotations
@@ -19,12 +24,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from moldau.streams.plan.description import description
+from moldau.streams.plan.placement import Placement
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.http import Answer, Request, json_answer, refusal
@@ -52,8 +59,13 @@ Forward = Callable[[str, Request], Awaitable[Answer]]
 Figures = Callable[[], Awaitable[list[dict[str, Any]]]]
 """Returns the progress of the tasks of this worker, each as JSON values."""
 
+Endpoint = Callable[..., Awaitable[Answer]]
+
+VARIABLE: Final = "{}"
+"""In a path: a segment that may be anything."""
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
+_NO_ROWS: Final = json_answer({"rows": [], "more": False}).body
 _TEXT: Final = (TEXT, LENIENT_TEXT, INTERNAL_ANY)
 
 
@@ -80,6 +92,8 @@ class Stores(Protocol):
 
     async def ask(self, store: str, question: Question) -> Any: ...
 
+    def placement(self, name: str) -> Placement: ...
+
     def owner(self, program: Program, partition: int) -> str | None: ...
 
     def partitions(self, program: Program) -> int: ...
@@ -103,6 +117,10 @@ class Api:
         self._server = server
         self._forward = forward
         self._watch = watch
+        self._rows_by_length: dict[int, list[tuple[list[str], Endpoint]]] = {}
+        for path, endpoint in self.table():
+            segments = [each for each in path.split("/") if each]
+            self._rows_by_length.setdefault(len(segments), []).append((segments, endpoint))
 
     async def answer(self, request: Request) -> Answer:
         """Answer a request. Bad requests and unavailable stores give an error answer."""
@@ -120,43 +138,55 @@ class Api:
             return refusal(500, str(error))
 
     async def _answer(self, request: Request) -> Answer:
-        match request.path:
-            case ():
-                return json_answer(self._overview())
-            case ("metrics" | "healthz" | "readyz",):
-                return await self._watch.answer(request)
-            case ("topology",):
-                return json_answer(description(self._stores.plan, {}))
-            case ("tasks",):
-                return await self._tasks(request)
-            case ("stores",):
-                return json_answer({"stores": [self._described(each) for each in self._names()]})
-            case ("stores", name):
-                return await self._rows(name, request)
-            case ("stores", name, "count"):
-                return await self._count(name, request)
-            case ("stores", name, "keys", key):
-                return await self._of_key(name, key, request)
+        for path, endpoint in self._rows_by_length.get(len(request.path), ()):
+            pairs = list(zip(path, request.path, strict=True))
+            if all(wanted in (VARIABLE, given) for wanted, given in pairs):
+                variables = [given for wanted, given in pairs if wanted == VARIABLE]
+                return await endpoint(request, *variables)
         return refusal(404, f"there is no {request.target}: see / for what there is")
+
+    def table(self) -> list[tuple[str, Endpoint]]:
+        """Return path and endpoint of each route; an endpoint takes the request and the variable
+        segments of the path."""
+        return [
+            ("/", self._overview),
+            ("/metrics", self._watch.answer),
+            ("/healthz", self._watch.answer),
+            ("/readyz", self._watch.answer),
+            ("/topology", self._topology),
+            ("/tasks", self._tasks),
+            ("/stores", self._all_stores),
+            ("/stores/{}", self._rows),
+            ("/stores/{}/count", self._count),
+            ("/stores/{}/keys/{}", self._of_key),
+        ]
 
     # The app and its stores
 
     def _names(self) -> list[str]:
         return sorted(self._stores.stores)
 
-    def _overview(self) -> dict[str, object]:
+    async def _topology(self, request: Request) -> Answer:
+        return json_answer(description(self._stores.plan, {}))
+
+    async def _all_stores(self, request: Request) -> Answer:
+        return json_answer({"stores": [self._described(each) for each in self._names()]})
+
+    async def _overview(self, request: Request) -> Answer:
         states: dict[str, int] = {}
         programs = {id(each.program): each.program for each in self._stores.stores.values()}
         for program in programs.values():
             if program is not None:
                 for state in self._stores.here(program).values():
                     states[state.value] = states.get(state.value, 0) + 1
-        return {
-            "app": self._stores.app,
-            "server": self._server,
-            "tasks": states,
-            "stores": [f"/stores/{name}" for name in self._names()],
-        }
+        return json_answer(
+            {
+                "app": self._stores.app,
+                "server": self._server,
+                "tasks": states,
+                "stores": [f"/stores/{name}" for name in self._names()],
+            }
+        )
 
     def _described(self, name: str) -> dict[str, object]:
         spec, program = self._stores.store(name)
@@ -230,34 +260,45 @@ class Api:
 
     # Keys
 
-    async def _of_key(self, name: str, text: str, request: Request) -> Answer:
-        spec, _ = self._stores.store(name)
-        key = key_from_text(spec, text)
-        has_spans = spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
-        question: Get | Fetch
-        if has_spans or "first" in request.options or "last" in request.options:
-            last = _number(request, "last", FOREVER_MS)
-            question = Fetch(key, _number(request, "first", 0), last, _limit(request) + 1)
-        else:
-            as_of = _number(request, "as_of", -1)
-            question = Get(key, None if as_of < 0 else as_of)
+    async def _of_key(self, request: Request, name: str, text: str) -> Answer:
+        spec, program = self._stores.store(name)
+        question = _key_question(spec, text, request)
         try:
             found = await self._stores.ask(name, question)
         except NotHere as error:
             if request.is_forwarded or error.owner is None or error.owner == self._server:
                 raise
-            return await self._forward(error.owner, request)
-        if isinstance(question, Fetch):
-            limit = _limit(request)
-            rows = [row_json(each) for each in found[:limit]]
-            return json_answer({"rows": rows, "more": len(found) > limit})
-        if found is None:
-            return refusal(404, f"store={name}: it has no key {text}")
-        return json_answer(row_json(found))
+            answer = await self._forward(error.owner, request)
+            if program is None or not _is_absent(answer):
+                return answer
+        else:
+            answer = _key_answer((name, text), question, found)
+        is_final = request.is_forwarded or question.partitions or not _is_absent(answer)
+        if program is None or is_final or self._stores.placement(name).is_known:
+            return answer
+        return await self._of_key_elsewhere(program, (name, text), question, request)
+
+    async def _of_key_elsewhere(
+        self, program: Program, what: tuple[str, str], question: Get | Fetch, request: Request
+    ) -> Answer:
+        """Look for a key in all partitions, those of other workers one worker after the other."""
+        here = tuple(self._stores.here(program))
+        if here:
+            asked = replace(question, partitions=here)
+            answer = _key_answer(what, question, await self._stores.ask(what[0], asked))
+            if not _is_absent(answer):
+                return answer
+        for server, numbers in self._others(program).items():
+            mark = "&" if request.options else "?"
+            target = f"{request.target}{mark}partitions={','.join(map(str, numbers))}"
+            answer = await self._forward(server, replace(request, target=target))
+            if not _is_absent(answer):
+                return answer
+        return _key_answer(what, question, None)
 
     # All workers
 
-    async def _rows(self, name: str, request: Request) -> Answer:
+    async def _rows(self, request: Request, name: str) -> Answer:
         spec, program = self._stores.store(name)
         limit = _limit(request)
         question = Range(
@@ -282,7 +323,7 @@ class Api:
             more |= len(rows) > limit
         return json_answer({"rows": rows[:limit], "more": more})
 
-    async def _count(self, name: str, request: Request) -> Answer:
+    async def _count(self, request: Request, name: str) -> Answer:
         _, program = self._stores.store(name)
         count = await self._stores.ask(name, Count())
         for answer in await self._elsewhere(program, request):
@@ -294,8 +335,19 @@ class Api:
         answers. Raise StoreUnavailable if one cannot answer."""
         if program is None or request.is_forwarded:
             return []
+        found = []
+        for server in self._others(program):
+            answer = await self._forward(server, request)
+            if answer.status != HTTPStatus.OK:
+                raise StoreUnavailable(f"{server}: {_reason(answer)}")
+            found.append(msgspec.json.decode(answer.body))
+        return found
+
+    def _others(self, program: Program) -> dict[str, list[int]]:
+        """Return the other workers with partitions of a program, and which these are. Raise
+        StoreUnavailable if one of the partitions cannot be asked."""
         here = self._stores.here(program)
-        others: dict[str, None] = {}
+        others: dict[str, list[int]] = {}
         for partition in range(self._stores.partitions(program)):
             if partition in here:
                 continue
@@ -305,14 +357,44 @@ class Api:
                     f"partition={partition}: the worker that has it serves no queries, or it "
                     "moves: start all workers with --listen, or ask again"
                 )
-            others[owner] = None
-        found = []
-        for server in others:
-            answer = await self._forward(server, request)
-            if answer.status != HTTPStatus.OK:
-                raise StoreUnavailable(f"{server}: {_reason(answer)}")
-            found.append(msgspec.json.decode(answer.body))
-        return found
+            others.setdefault(owner, []).append(partition)
+        return others
+
+
+def _key_question(spec: StoreSpec, text: str, request: Request) -> Get | Fetch:
+    """Return what a request asks of a key."""
+    key, partitions = key_from_text(spec, text), _partitions(request)
+    has_spans = spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
+    if has_spans or "first" in request.options or "last" in request.options:
+        last = _number(request, "last", FOREVER_MS)
+        return Fetch(key, _number(request, "first", 0), last, _limit(request) + 1, partitions)
+    as_of = _number(request, "as_of", -1)
+    return Get(key, None if as_of < 0 else as_of, partitions)
+
+
+def _key_answer(what: tuple[str, str], question: Get | Fetch, found: Any) -> Answer:
+    """Return what was found of a key: `what` is the store and the key's text."""
+    if isinstance(question, Fetch):
+        assert question.limit is not None
+        limit = question.limit - 1
+        rows = [row_json(each) for each in (found or [])[:limit]]
+        return json_answer({"rows": rows, "more": len(found or []) > limit})
+    if found is None:
+        return refusal(404, f"store={what[0]}: it has no key {what[1]}")
+    return json_answer(row_json(found))
+
+
+def _is_absent(answer: Answer) -> bool:
+    """Whether an answer says that nothing was found of a key."""
+    return answer.status == HTTPStatus.NOT_FOUND or answer.body == _NO_ROWS
+
+
+def _partitions(request: Request) -> tuple[int, ...]:
+    text = request.options.get("partitions", "")
+    numbers = text.split(",") if text else []
+    if not all(each.isdecimal() for each in numbers):
+        raise BadQuery(f"partitions={text}: it must be numbers, with commas between them")
+    return tuple(map(int, numbers))
 
 
 def _reason(answer: Answer) -> str:

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from moldau.errors import without_frames
 from moldau.runtime import Runtime
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.questions import NotHere, Question, StoreUnavailable
@@ -25,7 +26,7 @@ T = TypeVar("T")
 _AGAIN_S: Final = 0.02
 
 
-class _Asked(NamedTuple):
+class _StoreRead(NamedTuple):
     read: Callable[[], Any]
     future: asyncio.Future[Any]
 
@@ -38,7 +39,7 @@ class Gate:
         """The corruption that a question found, if any; the worker repairs it."""
         self._runtime = runtime
         self._lock = asyncio.Lock()
-        self._asked: deque[_Asked] = deque()
+        self._asked: deque[_StoreRead] = deque()
         self._free = asyncio.Event()
         self._free.set()
         self._answering: asyncio.Task[None] | None = None
@@ -66,7 +67,7 @@ class Gate:
     async def ask(self, read: Callable[[], T]) -> T:
         """Run a read in the next break, and return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(read, future))
+        self._asked.append(_StoreRead(read, future))
         if self._answering is None:
             self._answering = self._runtime.spawn(self._answer_all(), name="streams-queries")
         return await future
@@ -88,8 +89,8 @@ class Gate:
                 result = read()
             except Exception as error:
                 if isinstance(error, StoreCorrupted):
-                    self.damage = error
-                loop.call_soon_threadsafe(_fail, future, error)
+                    self.damage = without_frames(error)
+                loop.call_soon_threadsafe(_fail, future, without_frames(error))
             else:
                 loop.call_soon_threadsafe(_succeed, future, result)
 
@@ -106,7 +107,7 @@ def _succeed(future: asyncio.Future[Any], result: Any) -> None:
 
 def _fail(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
-        future.set_exception(error)
+        future.set_exception(without_frames(error))
 
 
 class QueriedWorker(Protocol):

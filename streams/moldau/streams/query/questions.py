@@ -50,21 +50,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Request the row of a key; in a versioned store, the one that was valid at `as_of`."""
+    """Request the row of a key; in a versioned store, the one that was valid at `as_of`. With
+    `partitions` the row is looked for in these, and not where the key's partitioner puts it."""
 
     key: Any
     as_of: int | None = None
+    partitions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """Request the windows of a key that start from `first` to `last`, both included, in that order;
-    its sessions that overlap that time; its versions of that time. `limit` is the most rows."""
+    its sessions that overlap that time; its versions of that time. `limit` is the most rows;
+    `partitions` as in `Get`."""
 
     key: Any
     first: int = 0
     last: int = FOREVER_MS
     limit: int | None = None
+    partitions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The server of the query API, on the worker's own event loop and runtime.
 
-It is protected by the same settings as every HTTP server here (`moldau.link.http_protection`).
+It is protected by the same settings as every HTTP server here (`moldau.link.http.protection`).
 A request that another worker has to answer goes there with the login of its client, over TLS if
 this worker serves it.
 """
@@ -9,25 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from moldau.errors import MoldauError
-from moldau.link.http_protection import NEEDS_LOGIN, HttpProtection
+from moldau.link.http.protection import NEEDS_LOGIN, HttpProtection
 from moldau.runtime import Runtime
-from moldau.runtime.interface import Listener
-from moldau.runtime.tls import following
-from moldau.streams.query.http import Answer, ClientTalk, NotHttp, Request, ServerTalk, refusal
+from moldau.runtime.http_client import HttpClient, HttpTimeouts, NoAnswer
+from moldau.runtime.http_door import NO_BODY
+from moldau.streams.query.http import (
+    FORWARDED,
+    JSON,
+    Answer,
+    Request,
+    refusal,
+    request_of,
+    send_answer,
+)
 from moldau.streams.query.questions import StoreUnavailable
 from moldau.streams.query.watch import PROBES
 
-_IDLE_S: Final = 60.0
+if TYPE_CHECKING:
+    from moldau.runtime.http_server import HttpServer
+
 _FORWARD_S: Final = 10.0
-_READ_BYTES: Final = 64 * 1024
-
-
-class CannotListen(MoldauError):
-    """A server of the worker cannot listen on its address."""
 
 
 class Answers(Protocol):
@@ -52,53 +57,31 @@ class QueryServer:
         self._runtime = runtime
         self._protection = protection or HttpProtection()
         self._peers = peers
-        self._listener: Listener | None = None
+        self._server: HttpServer | None = None
         self._api: Answers | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
 
-    async def listen(self, host: str, port: int) -> int:
-        """Listen and return the port (0: a free one). Raise CannotListen if that fails."""
-        context = self._protection.context
-        tls = None if context is None else following(context)
-        try:
-            listener = await self._runtime.network.serve_streams(self._talk, host, port, tls=tls)
-        except OSError as error:
-            raise CannotListen(
-                f"cannot listen: choose another {self._option}, or end what listens there",
-                address=f"{host}:{port}",
-                error=str(error.strerror or error),
-            ) from None
-        self._listener = listener
-        return listener.port
+    async def listen(self, host: str, port: int, names: Collection[str] = ()) -> int:
+        """Listen and return the port (0: a free one). `names` are those by which other workers and
+        clients reach this one. Raise CannotListen if that fails."""
+        from moldau.runtime.http_server import HttpServer  # most workers have no server
+
+        by = self._protection
+        self._server = HttpServer(self._runtime, "the worker", f"choose another {self._option}")
+        _, bound = self._server.bind(host, port)
+        await self._server.start(self._respond, by.rules(NO_BODY, names), by.context)
+        return bound
 
     def serve(self, api: Answers) -> None:
         """Answer requests by `api` from now on."""
         self._api = api
 
     async def aclose(self) -> None:
-        """Free the port and close all connections."""
-        if self._listener is not None:
-            self._listener.close()
-        for writer in list(self._writers):
-            writer.close()
+        """Finish the current requests, then free the port."""
+        if self._server is not None:
+            await self._server.aclose()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = ServerTalk()
-        self._writers.add(writer)
-        try:
-            while not talk.is_over:
-                request = talk.next_request()
-                if request is None:
-                    async with asyncio.timeout(_IDLE_S):
-                        talk.receive(await reader.read(_READ_BYTES))
-                    continue
-                writer.write(talk.answer(await self._answer(request)))
-                await writer.drain()
-        except (NotHttp, OSError, TimeoutError):
-            return  # the client sent something wrong, or has gone
-        finally:
-            self._writers.discard(writer)
-            writer.close()
+    async def _respond(self, scope: Mapping[str, Any], receive: object, send: Any) -> None:
+        await send_answer(await self._answer(request_of(scope)), send)
 
     async def _answer(self, request: Request) -> Answer:
         by = self._protection
@@ -111,25 +94,24 @@ class QueryServer:
 
     async def forward(self, server: str, request: Request) -> Answer:
         """Let another worker answer. Raise StoreUnavailable if it does not."""
-        host, _, port = server.rpartition(":")
-        talk = ClientTalk(server)
+        tls = None if self._peers is None else self._peers()
+        client = HttpClient(self._runtime, HttpTimeouts(_FORWARD_S, _FORWARD_S), tls)
+        headers = {FORWARDED: "1"}
+        if request.authorization:
+            headers["Authorization"] = request.authorization
+        url = f"{'http' if tls is None else 'https'}://{server}{request.target}"
         try:
             async with asyncio.timeout(_FORWARD_S):
-                reader, writer = await self._runtime.network.open_streams(
-                    host.strip("[]"),
-                    int(port),
-                    tls=None if self._peers is None else self._peers(),
-                )
-                try:
-                    writer.write(talk.ask(request.target, request.authorization))
-                    answer = None
-                    while answer is None:
-                        answer = talk.receive(await reader.read(_READ_BYTES))
-                    return answer
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError, NotHttp, ValueError) as error:
+                found = await client.request("GET", url, headers=headers)
+        except (NoAnswer, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise StoreUnavailable(
                 f"the worker at {server} does not answer: {reason}: ask again"
             ) from None
+        content_type = found.headers.get("content-type", JSON)
+        return Answer(
+            found.status,
+            found.body,
+            content_type,
+            found.status == HTTPStatus.SERVICE_UNAVAILABLE,
+        )

@@ -14,6 +14,7 @@ from moldau.streams.rocks.backing import RocksBacking
 from moldau.streams.rocks.database import (
     ASIDE,
     ChangelogPosition,
+    RocksMemory,
     StoreSize,
     TaskDatabase,
     noted,
@@ -21,19 +22,8 @@ from moldau.streams.rocks.database import (
     stores_on_disk,
 )
 from moldau.streams.rocks.failures import StateInUse, StoreCorrupted, StoreFailed
-from moldau.streams.rocks.memory import RocksMemory
 
 __all__ = [
-    "ASIDE",
-    "ChangelogPosition",
-    "RocksBacking",
-    "RocksMemory",
-    "StateInUse",
-    "StoreCorrupted",
-    "StoreFailed",
-    "StoreSize",
-    "TaskDatabase",
-    "noted",
-    "position_name",
-    "stores_on_disk",
-]
+    "ASIDE", "ChangelogPosition", "RocksBacking", "RocksMemory", "StateInUse", "StoreCorrupted",
+    "StoreFailed", "StoreSize", "TaskDatabase", "noted", "position_name", "stores_on_disk",
+]  # fmt: skip

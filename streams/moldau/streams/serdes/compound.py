@@ -10,7 +10,9 @@ from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import stored_codec
 from moldau.streams.serdes.windowed import LONG, SessionWindowed, TimeWindowed
 
-_LENGTH = Struct(">i")
+_LENGTH = _INT = Struct(">i")
+HASH_BYTES = 16
+"""The length of the hash of a left row in a foreign-key join."""
 
 
 def list_kind(kind: Any) -> Any:
@@ -121,17 +123,36 @@ def tagged_codec(inner: Sequence[Codec]) -> Codec:
 
 
 def subscription_codec() -> Codec:
-    """Return the codec of (left key, hash, instruction) of a foreign-key join."""
+    """Return the codec of (left key, hash, instruction, partition) of a foreign-key join. The
+    partition is that of the left row; None in what a former version wrote."""
 
-    def encode(reference: tuple[bytes, bytes, int]) -> bytes:
-        left, version, instruction = reference
-        return bytes([instruction]) + joined([left, version])
+    def encode(reference: tuple[bytes, bytes, int, int | None]) -> bytes:
+        left, version, instruction, partition = reference
+        parts = [left, version] if partition is None else [left, version, _INT.pack(partition)]
+        return bytes([instruction]) + joined(parts)
 
-    def decode(data: bytes) -> tuple[bytes, bytes, int]:
-        left, version = parted(data[1:])
-        return left or b"", version or b"", data[0]
+    def decode(data: bytes) -> tuple[bytes, bytes, int, int | None]:
+        left, version, *rest = parted(data[1:])
+        partition = _INT.unpack(rest[0])[0] if rest and rest[0] is not None else None
+        return left or b"", version or b"", data[0], partition
 
     return Codec("subscription", encode, decode, is_immutable=True)
+
+
+def reference_codec() -> Codec:
+    """Return the codec of (hash, partition) of a kept reference. The partition is that of the left
+    row; None in what a former version wrote."""
+
+    def encode(reference: tuple[bytes, int | None]) -> bytes:
+        version, partition = reference
+        return version if partition is None else version + _INT.pack(partition)
+
+    def decode(data: bytes) -> tuple[bytes, int | None]:
+        if len(data) == HASH_BYTES:
+            return data, None
+        return data[:HASH_BYTES], _INT.unpack_from(data, HASH_BYTES)[0]
+
+    return Codec("reference", encode, decode, is_immutable=True)
 
 
 def reference_key_codec() -> Codec:
@@ -144,19 +165,20 @@ def reference_key_codec() -> Codec:
         right, left = parted(data)
         return right or b"", left or b""
 
-    return Codec("reference", encode, decode, is_hashable=True, is_immutable=True)
+    return Codec("reference key", encode, decode, is_hashable=True, is_immutable=True)
 
 
 def answer_codec(inner: Codec) -> Codec:
-    """Return the codec of (hash, right value or None) of a foreign-key join."""
+    """Return the codec of (hash, right value or None, partition) of a foreign-key join. The
+    partition is where the answer is sent, and not in the bytes."""
 
-    def encode(answer: tuple[bytes, Any]) -> bytes:
-        version, value = answer
+    def encode(answer: tuple[bytes, Any, int | None]) -> bytes:
+        version, value, _ = answer
         return joined([version, None if value is None else inner.encode(value)])
 
-    def decode(data: bytes) -> tuple[bytes, Any]:
+    def decode(data: bytes) -> tuple[bytes, Any, int | None]:
         version, value = parted(data)
-        return version or b"", None if value is None else inner.decode(value)
+        return version or b"", None if value is None else inner.decode(value), None
 
     return Codec(f"answer of {inner.name}", encode, decode)
 

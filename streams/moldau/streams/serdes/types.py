@@ -17,12 +17,7 @@ import msgspec.inspect
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.awaitables import true_unless_awaitable
 from moldau.streams.serdes.codec import Codec
-from moldau.streams.serdes.windowed import (
-    SessionWindowed,
-    TimeWindowed,
-    session_codec,
-    time_codec,
-)
+from moldau.streams.serdes.windowed import SessionWindowed, TimeWindowed, session_codec, time_codec
 
 
 def _no_json(value: Any) -> NoReturn:
@@ -129,7 +124,7 @@ INTERNAL_ANY = Codec("any", _marked, _unmarked)
 INTERNAL_VALUE = Codec("any json", _json_value, _decode_any)
 
 
-class Undeclared:
+class UndeclaredType:
     """The type of keys without a declared one: UTF-8 text, or bytes if they are not UTF-8."""
 
 
@@ -137,7 +132,7 @@ def codec_for(kind: Any, *, is_internal: bool = False) -> Codec:
     """Return the codec of a type. `is_internal`: only this app reads the bytes back."""
     if isinstance(kind, Codec):
         return kind
-    if kind is Undeclared:
+    if kind is UndeclaredType:
         return LENIENT_TEXT
     if kind is Any or kind is object:
         return INTERNAL_ANY if is_internal else ANY_JSON
@@ -236,7 +231,7 @@ def type_name(kind: Any) -> str:
         return kind.name
     if kind is Any:
         return "any"
-    if kind is Undeclared:
+    if kind is UndeclaredType:
         return "str or bytes"
     if isinstance(kind, TimeWindowed | SessionWindowed):
         return f"windowed {type_name(kind.key)}"

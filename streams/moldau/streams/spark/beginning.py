@@ -32,10 +32,11 @@ Without transactions an executor that has outlived its driver may still write af
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from moldau.client import (
     EARLIEST,
@@ -49,6 +50,7 @@ from moldau.client import (
 from moldau.client.sync import Admin
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.real import RealClock
+from moldau.runtime.threads import here
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError, TopologyError
@@ -62,13 +64,15 @@ from moldau.streams.spark.recorded import (
     newest_run,
     recorded_version,
 )
-from moldau.streams.spark.together import together
 from moldau.streams.spark.versions import Version
 from moldau.streams.worker.settings import AppSettings
 
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-Begun = Mapping[int, Mapping[int, Version]]
+FirstVersions = Mapping[int, Mapping[int, Version]]
 """The versions that tasks begin with, by sub-topology and partition."""
+
+_THREADS: Final = 8
+T = TypeVar("T")
 
 
 def begin(kept: Checkpoint, layout: Layout, settings: AppSettings) -> None:
@@ -103,7 +107,7 @@ def give_id(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSetting
 
 
 def take_over(
-    admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings, begun: Begun
+    admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings, begun: FirstVersions
 ) -> None:
     """Record where the tasks begin, and fence what runs with an older checkpoint, for good. Raise
     StreamsError if another driver runs the app."""
@@ -124,7 +128,7 @@ def take_over(
     together(works, f"{app}-take-over")
 
 
-def take_up(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings) -> Begun:
+def take_up(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings) -> FirstVersions:
     """Go on with a checkpoint: fence earlier runs of it, and return where the tasks are, with what
     a driver that was killed has left committed by its tasks alone. Raise StateError if another
     driver has the app, or if the checkpoint is an old copy; TopologyError if stores would no longer
@@ -178,12 +182,12 @@ def _check_newest(
 
 
 def _begin_task(admin: Admin, settings: AppSettings, batch: TaskBatch, version: Version) -> None:
-    with told_of_drivers(batch):
+    with describing_takeovers(batch):
         record_beginning(settings.of("producer"), admin, batch, version.offsets)
 
 
 def _taken(admin: Admin, settings: AppSettings, batch: TaskBatch, version: Version) -> Version:
-    with told_of_drivers(batch):
+    with describing_takeovers(batch):
         recorded = take_task(settings.of("producer"), admin, batch, version.offsets)
     return recorded_version(recorded, batch.checkpoint, batch.batch, version) or version
 
@@ -228,7 +232,7 @@ def _recorded(
 
 
 @contextmanager
-def told_of_drivers(batch: TaskBatch) -> Iterator[None]:
+def describing_takeovers(batch: TaskBatch) -> Iterator[None]:
     """Raise StreamsError, which says what to do, if another driver takes the task over."""
     try:
         yield
@@ -241,7 +245,7 @@ def told_of_drivers(batch: TaskBatch) -> Iterator[None]:
         ) from None
 
 
-def _found(admin: Admin, layout: Layout, settings: AppSettings) -> Begun:
+def _found(admin: Admin, layout: Layout, settings: AppSettings) -> FirstVersions:
     """Return where the tasks begin on the topics as they are now."""
     starts = first_offsets(admin, layout, settings, own=LATEST)
     return {
@@ -268,3 +272,39 @@ def first_offsets(
     if sources:
         found.update(admin.list_offsets(sources, is_committed=is_latest))
     return {where: each.offset for where, each in found.items()}
+
+
+def together(works: Sequence[Callable[[], T]], name: str) -> list[T]:
+    """Return what each piece of work returns, in their order. At most 8 run at a time. If some fail
+    none begins after that, those that have begun end, and the error of the first is raised."""
+    threads = here()
+    left = deque(enumerate(works))
+    found: dict[int, T] = {}
+    errors: dict[int, Exception] = {}
+    ended = threads.queue()
+
+    def run() -> None:
+        try:
+            while not errors:
+                try:
+                    at, work = left.popleft()
+                except IndexError:
+                    break
+                try:
+                    found[at] = work()
+                except Exception as error:
+                    errors[at] = error
+        finally:
+            ended.put(True)
+
+    count = min(_THREADS, len(works))
+    for number in range(count):
+        threads.start(run, f"{name}-{number}")
+    try:
+        for _ in range(count):
+            ended.get()
+    finally:
+        left.clear()  # after Ctrl-C no other one begins
+    if errors:
+        raise errors[min(errors)]
+    return [found[at] for at in range(len(works))]

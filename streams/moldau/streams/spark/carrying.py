@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Final
 
-from moldau.streams.engine.global_table import GlobalStore, LooksUp
+from moldau.streams.engine.global_table import GlobalStore, LookupTable
 from moldau.streams.engine.task import Task
 from moldau.streams.lakes.rows import LakeRows
 from moldau.streams.plan.plan import Program
@@ -45,7 +45,7 @@ def restored_task(
     program: Program, partition: int, backings: Mapping[str, Backing], metadata: Sequence[str] = ()
 ) -> Task:
     """Return a task that only restores: the tables that it looks up are empty."""
-    tables: dict[str, LooksUp] = {table.name: LakeRows(table) for table in program.lake_tables}
+    tables: dict[str, LookupTable] = {table.name: LakeRows(table) for table in program.lake_tables}
     for table in program.global_tables:
         tables[table.store.name] = GlobalStore(table, MemoryBacking())
     return Task(program, partition, backings, metadata=metadata, global_tables=tables)

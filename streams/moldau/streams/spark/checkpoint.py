@@ -12,6 +12,9 @@ Invariants: one driver holds the directory at a time; a commit file is written w
 files that it names. No batch runs before `begin.json` is written, for all sub-topologies at once; a
 driver that dies before that has begun nothing. While `moving` is there, also beside `begin.json`,
 only a move may go on. The directory must be one that every executor reaches under the same path.
+
+Only the holder changes it, so each commit file is read once. A batch reads one file, `runs`: on
+some shared disks a lock does not hold.
 """
 
 from __future__ import annotations
@@ -56,20 +59,21 @@ class Checkpoint:
         self.run = run
         """The time since when this driver has the directory, about: later ones have a greater."""
         self._lock = lock
+        self._batches: dict[int, list[int]] = {}
+        """The committed batches by sub-topology, in order."""
+        self._commits: dict[tuple[int, int], dict[int, Version]] = {}
+        """The versions after batches, by sub-topology and batch, as far as they were read."""
 
     @classmethod
     def open(cls, files: Files, given: str, plan: Plan, now_ms: int) -> Self:
         """Hold the directory for this app. Raise StreamsError if another driver holds it,
         TopologyError if it is of another app or topology."""
         path = local_path(given)
-        files.make_dirs(path)
-        try:
-            lock = files.lock(posixpath.join(path, ".lock"))
-        except BlockingIOError:
-            raise StreamsError(
-                f"checkpoint={path}: another driver runs with it: stop that one, or give this app "
-                "another --checkpoint"
-            ) from None
+        text = (
+            f"checkpoint={path}: another driver runs with it: stop that one, or give this app "
+            "another --checkpoint"
+        )
+        lock = files.lock_directory(path, ".lock", lambda: StreamsError(text))
         with ExitStack() as on_failure:
             on_failure.callback(lock.release)
             _refuse_left(files, path)
@@ -128,6 +132,8 @@ class Checkpoint:
         self.files.write_text_atomic(posixpath.join(self.path, _MOVING), "spark\n")
         for each in self._folders():
             self.files.remove_tree(each)
+        self._batches.clear()
+        self._commits.clear()
 
     def take_run(self, least: int) -> None:
         """Take a greater number of the run, if this one is not `least` or more: a copy of the
@@ -201,19 +207,25 @@ class Checkpoint:
 
     def commit(self, program: int, batch: int, versions: Mapping[int, Version]) -> None:
         """Make a batch count, and remove what is old."""
-        folder = self._commits(program)
-        self.files.make_dirs(folder)
-        self.files.write_text_atomic(self._commit(program, batch), to_json(versions))
+        committed = self._committed(program)
+        self.files.make_dirs(self._folder(program))
+        self.files.write_text_atomic(self._file(program, batch), to_json(versions))
+        if batch not in committed:
+            committed.append(batch)
+        self._commits[program, batch] = dict(versions)
         self._clean(program, batch - KEPT_BATCHES)
 
     def _clean(self, program: int, before: int) -> None:
         """Remove commits of batches before this one, and files that no later one names."""
-        old = [each for each in self._committed(program) if each < before]
+        committed = self._committed(program)
+        old = [each for each in committed if each < before]
         if not old:
             return
         for each in old:
-            self.files.remove(self._commit(program, each))
-        left = [self._versions(program, each) for each in self._committed(program)]
+            self.files.remove(self._file(program, each))
+            committed.remove(each)
+            self._commits.pop((program, each), None)
+        left = [self._versions(program, each) for each in committed]
         for name in self.files.list(self.state(program)) if self._has_state(program) else ():
             folder = posixpath.join(self.state(program), name)
             task = int(name.rpartition("_")[2])
@@ -240,20 +252,24 @@ class Checkpoint:
     def _has_state(self, program: int) -> bool:
         return self.files.exists(self.state(program))
 
-    def _commits(self, program: int) -> str:
+    def _folder(self, program: int) -> str:
         return posixpath.join(self.path, str(program), "commits")
 
-    def _commit(self, program: int, batch: int) -> str:
-        return posixpath.join(self._commits(program), f"{batch:0{_DIGITS}d}")
+    def _file(self, program: int, batch: int) -> str:
+        return posixpath.join(self._folder(program), f"{batch:0{_DIGITS}d}")
 
     def _committed(self, program: int) -> list[int]:
-        folder = self._commits(program)
-        if not self.files.exists(folder):
-            return []
-        return [int(name) for name in self.files.list(folder) if name.isdecimal()]
+        if program not in self._batches:
+            folder = self._folder(program)
+            names = self.files.list(folder) if self.files.exists(folder) else []
+            self._batches[program] = [int(name) for name in names if name.isdecimal()]
+        return self._batches[program]
 
     def _versions(self, program: int, batch: int) -> dict[int, Version]:
-        return from_json(self.files.read_text(self._commit(program, batch)))
+        key = program, batch
+        if key not in self._commits:
+            self._commits[key] = from_json(self.files.read_text(self._file(program, batch)))
+        return dict(self._commits[key])
 
 
 def _refuse_left(files: Files, path: str) -> None:

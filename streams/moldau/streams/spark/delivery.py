@@ -2,9 +2,8 @@
 
 An attempt of a task that writes exactly once works in this order:
 
-1. It opens a producer with the transactional id of the task, `APP-spark-PROGRAM_PARTITION`. From
-   then on no earlier attempt can commit: not a speculative one, and not one of an executor or
-   driver that was taken for dead. What they left open is aborted.
+1. It opens a producer with the transactional id of the task, `APP-spark-PROGRAM_PARTITION`, which
+   fences earlier attempts (`moldau.executors.transactions`).
 2. It reads what the last transaction of the task has recorded. If that is this batch, an earlier
    attempt has committed it: the attempt writes nothing, and the version of that one counts. If a
    later driver has taken over, or the app has begun a later checkpoint or moved to the embedded
@@ -12,12 +11,9 @@ An attempt of a task that writes exactly once works in this order:
 3. It writes its outputs, then the files of its stores, and commits. The transaction also records
    the version, as the text of the offsets of a group of the app, `APP-spark`.
 
-The order of 1 and 2 matters: in the other order an earlier attempt could commit between them. The
-files are written before the commit, so a version that is recorded can be read.
-
-Why not one transaction for all tasks of a batch: the driver would have to end it, and Kafka has no
-transactions that outlive their producers. So a driver that dies between the commits of its tasks
-runs the batch again, and the tasks that have committed do nothing.
+The files are written before the commit, so a version that is recorded can be read. A driver that
+dies between the commits of its tasks runs the batch again, and the tasks that have committed do
+nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
+from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin, Deliveries, Producer
+from moldau.executors.clients import cached_client
+from moldau.executors.transactions import fencing_producer, record_offsets, recorded_offsets
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.spark.idle_cache import cached_client
 from moldau.streams.spark.recorded import (
     begun_text,
     check_may_write,
@@ -40,10 +37,7 @@ from moldau.streams.spark.recorded import (
 )
 from moldau.streams.spark.versions import Version
 
-TRANSACTION_TIMEOUT: Final = {"transaction.timeout.ms": "900000"}
-"""The longest that brokers allow by default: a transaction lasts while its batch is processed, or
-while a move writes the changelogs. Settings of the app replace it."""
-Recorded = Mapping[str, tuple[int, str]]
+TaskTexts = Mapping[str, tuple[int, str]]
 """What is recorded of a task: the offset and the text of each input."""
 
 
@@ -106,7 +100,7 @@ def exactly_once(
     producer: Mapping[str, str], admin: Mapping[str, str], batch: TaskBatch
 ) -> Iterator[Delivery]:
     """Yield a delivery in one transaction. Its producer fences those of earlier attempts."""
-    with _fencing(producer, batch) as opened:
+    with fencing_producer(producer, batch.transactional_id) as opened:
         yield _ExactlyOnce(batch, opened, cached_client(Admin, admin))
 
 
@@ -116,7 +110,7 @@ def record_beginning(
     """Record that the checkpoint has begun for a task. Earlier attempts are fenced before, and
     later ones of older checkpoints find it. Raise TransactionError if one comes between, StateError
     if a newer checkpoint has begun meanwhile."""
-    with _fencing(producer, batch) as opened:
+    with fencing_producer(producer, batch.transactional_id) as opened:
         _recorded(admin, batch, offsets)
         text = begun_text(batch.checkpoint, batch.run)
         with opened.transaction():
@@ -125,11 +119,11 @@ def record_beginning(
 
 def take_task(
     producer: Mapping[str, str], admin: Admin, batch: TaskBatch, offsets: Mapping[str, int]
-) -> Recorded:
+) -> TaskTexts:
     """Return what the last attempt of a task has recorded, and fence all attempts of earlier runs,
     for good. `offsets` are those of the task's inputs in the checkpoint. Raise StreamsError if
     another run has the task, TransactionError if an attempt comes between."""
-    with _fencing(producer, batch) as opened:
+    with fencing_producer(producer, batch.transactional_id) as opened:
         recorded = _recorded(admin, batch, offsets)
         unknown = {topic: (max(offset, 0), "") for topic, offset in offsets.items()}
         taken = {
@@ -186,35 +180,33 @@ class _ExactlyOnce:
         _record(self._producer, batch, found)
 
 
-def _fencing(settings: Mapping[str, str], batch: TaskBatch) -> Producer[Any, Any]:
-    own = {"transactional.id": batch.transactional_id}
-    return Producer({**TRANSACTION_TIMEOUT, **settings, **own})
-
-
-def _recorded(admin: Admin, batch: TaskBatch, inputs: Iterable[str]) -> Recorded:
+def _recorded(admin: Admin, batch: TaskBatch, inputs: Iterable[str]) -> TaskTexts:
     """Return what is recorded of a task. Raise StateError if its batch must not be written."""
     wanted = [TopicPartition(topic, batch.partition) for topic in inputs]
     # Not those of other tasks: an executor that was lost may have left some undecided.
-    offsets = admin.group_offsets(batch.group, wanted, require_stable=True)
+    offsets = recorded_offsets(admin, batch.group, wanted)
     found = {where.topic: (each.offset, each.metadata) for where, each in offsets.items()}
     check_may_write((text for _, text in found.values()), batch.checkpoint, batch.run)
     return found
 
 
-def _record(producer: Producer[Any, Any], batch: TaskBatch, recorded: Recorded) -> None:
+def _record(producer: Producer[Any, Any], batch: TaskBatch, recorded: TaskTexts) -> None:
     found = {
         TopicPartition(topic, batch.partition): OffsetAndMetadata(offset, metadata=text)
         for topic, (offset, text) in recorded.items()
     }
-    producer.send_offsets(found, GroupMetadata(batch.group, -1, "", None))
+    record_offsets(producer, batch.group, found)
 
 
 def _send(producer: Producer[Any, Any], outputs: Outputs) -> Deliveries:
+    partitions = outputs.partitions
+    if outputs.partitioning is not None:
+        partitions = outputs.chosen(len(producer.partitions(outputs.topic)))
     return producer.send_many(
         outputs.topic,
         outputs.values,
         keys=outputs.keys,
         headers=outputs.headers or None,
         timestamps_ms=outputs.timestamps,
-        partition=outputs.partitions or None,
+        partition=partitions or None,
     )

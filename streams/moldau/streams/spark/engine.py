@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AppEnd:
     """The end of the app: the error of a sub-topology, or None after `stop`."""
 
     error: Exception | None
@@ -63,7 +63,7 @@ class SparkApp:
         self._stops: list[Mailbox[bool]] = []
         self._left = Mailbox[bool]()
         """One item for each thread that has ended."""
-        self._ended = Mailbox[Ended]()
+        self._ended = Mailbox[AppEnd]()
         """What `wait` waits for."""
         self._is_stopping = False
         self._is_over = False
@@ -96,7 +96,7 @@ class SparkApp:
 
         The main thread waits in Python alone, so that no signal interrupts a call of Java."""
         ended = self._ended.take(None)
-        with self._told():
+        with self._short_failures():
             if ended is not None and ended.error is not None:
                 raise ended.error
 
@@ -106,7 +106,7 @@ class SparkApp:
         StreamsError if it has stopped already.
 
         Sub-topologies run one after the other, again until none finds records."""
-        with self._processing(), self._told():
+        with self._processing(), self._short_failures():
             try:
                 self._process_available()
             except MoldauError as error:
@@ -165,7 +165,7 @@ class SparkApp:
             for query in self._queries:
                 query.cancel()
             running -= bool(self._left.take(_CANCEL_S))
-        self._ended.put(Ended(None))
+        self._ended.put(AppEnd(None))
 
     def _close_after_batch(self) -> None:
         if self._is_stopping:
@@ -198,7 +198,7 @@ class SparkApp:
         except Exception as found:
             error = found
         if not self._is_stopping:
-            self._ended.put(Ended(error))
+            self._ended.put(AppEnd(error))
         self._left.put(True)
 
     def _has_settled(self, until: dict[Any, int]) -> bool:
@@ -211,12 +211,12 @@ class SparkApp:
         return not any(each.has_more(self._inputs, until) for each in self._queries)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _short_failures(self) -> Iterator[None]:
         """Raise a failure of a task as one line, without the frames of Java."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             yield
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             raise StreamsError(f"app={self._app}: {first_line(error)}") from None

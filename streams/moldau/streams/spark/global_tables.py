@@ -45,7 +45,7 @@ class WholeTopic:
 
 
 class Notice(NamedTuple):
-    """What the user is told about a record, or about the place of the log where it was. Each
+    """What the user must know of a record, or about the place of the log where it was. Each
     process that reads the table meets the same."""
 
     table: str
@@ -57,18 +57,18 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """Those that a driver has told. It remembers one offset for each partition."""
+    """Those that a driver has reported. It remembers one offset for each partition."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str, str, int], int] = {}
+        self._reported: dict[tuple[str, str, str, int], int] = {}
 
     def new(self, found: Iterable[Notice]) -> list[str]:
-        """Return the texts of those that were not told before, in the order of the offsets."""
+        """Return the texts of those that were not reported before, in the order of the offsets."""
         texts = []
         for each in sorted(found):
             key = each[:4]
-            if each.offset > self._told.get(key, -1):
-                self._told[key] = each.offset
+            if each.offset > self._reported.get(key, -1):
+                self._reported[key] = each.offset
                 texts.append(each.text)
         return texts
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from moldau.client import EARLIEST, LATEST, Topic, TopicPartition
 from moldau.client.sync import Admin
-from moldau.errors import MoldauError
+from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, format_uuid
 from moldau.runtime.real import RealClock
@@ -46,7 +46,7 @@ class Inputs:
         self._is_exactly_once = settings.is_exactly_once
         self._purge_s = settings.own[rows.repartition_purge_interval_ms] / 1000
         self._purge_at_s: dict[int, float] = {}
-        self._told: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
         self._clock = RealClock()
         self._looking = here().lock()
         self._look_at_s = float("-inf")
@@ -146,7 +146,7 @@ class Inputs:
         if self._is_exactly_once:
             return
         offsets = _offsets(versions)
-        newer = {at: each for at, each in offsets.items() if self._told.get(at) != each}
+        newer = {at: each for at, each in offsets.items() if self._committed.get(at) != each}
         if not newer:
             return
         group = group_of(self._layout.plan.app)
@@ -155,7 +155,7 @@ class Inputs:
         except MoldauError as error:
             LOG.warning("streams: group=%s: its offsets are not committed: %s", group, error)
         else:
-            self._told.update(newer)
+            self._committed.update(newer)
 
     def _condition(self) -> str:
         """Return what starting the app again with more partitions needs beside."""
@@ -182,7 +182,7 @@ class Inputs:
                 (each for each in found if isinstance(each, KafkaError)), None
             )
         except MoldauError as error:
-            failed = error
+            failed = without_frames(error)
         if failed is not None:
             LOG.warning(
                 "streams: app=%s: old records of repartition topics are not deleted: %s",

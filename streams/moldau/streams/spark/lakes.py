@@ -46,8 +46,8 @@ class LakeVersions:
         self._due_s[rows.table.name] = self._clock.monotonic() + rows.table.refresh_ms / 1000
         if (found := rows.newer()) is not None:
             rows.take(found)
-            told = rows.table.name, found.version, len(found.rows)
-            LOG.info("streams: lake table %s: version %s, %d rows", *told)
+            described = rows.table.name, found.version, len(found.rows)
+            LOG.info("streams: lake table %s: version %s, %d rows", *described)
 
 
 def lakes_here(

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.description import description
+from moldau.streams.plan.operations import Step
 from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan
-from moldau.streams.plan.steps import Step
 from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
 
@@ -56,8 +56,8 @@ def problem_on_spark(plan: Plan) -> str | None:
     found = refusals(plan)
     if not found:
         return None
-    told = "; ".join(f"{name}: {reason}" for name, reason in found.items())
-    return f"it cannot run on Spark: {told}; or {_ELSEWHERE}"
+    described = "; ".join(f"{name}: {reason}" for name, reason in found.items())
+    return f"it cannot run on Spark: {described}; or {_ELSEWHERE}"
 
 
 def check(plan: Plan) -> None:

@@ -32,8 +32,10 @@ from moldau.client import (
     OffsetsNotStored,
     TopicPartition,
 )
-from moldau.client.sync import Admin, Consumer, Producer
+from moldau.client.sync import Admin, Producer
 from moldau.errors.codes import ErrorCode
+from moldau.executors.clients import CLIENTS
+from moldau.executors.transactions import fencing_producer
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
@@ -58,16 +60,17 @@ from moldau.streams.spark.carrying import (
 )
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.delivery import TRANSACTION_TIMEOUT, group_of
+from moldau.streams.spark.delivery import group_of
 from moldau.streams.spark.limits import check
-from moldau.streams.spark.record_wait import RecordWait
+from moldau.streams.spark.ranges import TaskRanges, TopicRange
+from moldau.streams.spark.reading import RangeReader, RecordsGone
 from moldau.streams.spark.recorded import has_left, has_run, left_text
 from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.spark.waiting import BrokersAway
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
-from moldau.streams.worker.committed import is_marked, marked, unmarked
+from moldau.streams.worker.committer import is_marked, marked, unmarked
 from moldau.streams.worker.settings import AppSettings
 
 _POLL_S: Final = 0.05
@@ -81,7 +84,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MoveResult:
     """What a move has carried."""
 
     app: str
@@ -91,7 +94,7 @@ class Moved:
     """What an earlier move that was cut short had done, and what this one did then."""
 
 
-def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
+def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveResult:
     """Carry a stopped app to a new checkpoint. Raise StreamsError if it cannot be moved."""
     check(plan)
     settings = checked(given)
@@ -143,7 +146,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
         kept.begin(begun)
         _mark(admin, plan.app, committed, starts)
         kept.end_move()
-    return Moved(plan.app, tasks, rows, note)
+    return MoveResult(plan.app, tasks, rows, note)
 
 
 def _mark(admin: Admin, app: str, committed: Offsets, starts: Mapping[TopicPartition, int]) -> None:
@@ -164,7 +167,7 @@ def _mark(admin: Admin, app: str, committed: Offsets, starts: Mapping[TopicParti
         )
 
 
-def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
+def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveResult:
     """Carry a stopped app from its checkpoint to its changelogs and its group. Raise StreamsError
     if it cannot be moved."""
     settings = checked(given)
@@ -185,7 +188,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         writer = left.enter_context(_writer(plan.app, settings))
         if has_left(recorded_texts(admin, layout, settings), kept.id):
             kept.leave()
-            return Moved(plan.app, 0, 0, _DONE_BEFORE)
+            return MoveResult(plan.app, 0, 0, _DONE_BEFORE)
         _stopped(admin, plan.app)
         reader = left.enter_context(_Reader(plan.app, settings, admin))
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -210,7 +213,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
                     rows += len(changes)
         _write(writer, records, {plan.app: offsets, group_of(plan.app): left_at})
         kept.leave()
-    return Moved(plan.app, tasks, rows)
+    return MoveResult(plan.app, tasks, rows)
 
 
 def _held(plan: Plan, checkpoint: str) -> Checkpoint:
@@ -285,8 +288,7 @@ def _stores(
 def _writer(app: str, settings: AppSettings) -> Producer[Any, Any]:
     """Return what writes the changelogs. Starting it aborts what a move that was cut short has left
     open there, so that they can be read."""
-    own = {"transactional.id": f"{app}-move"}
-    return Producer({**TRANSACTION_TIMEOUT, **settings.of("producer"), **own})
+    return fencing_producer(settings.of("producer"), f"{app}-move")
 
 
 def _write(
@@ -317,39 +319,32 @@ class _Reader:
         self._admin = admin
         self._open_s = settings.transaction_timeout_ms / 1000 + _CLEANUP_S
         self._settings = {**settings.of("consumer"), **_QUICK}
-        self._consumer: Consumer[Any, Any] = Consumer(self._settings)
 
     def __enter__(self) -> _Reader:
-        self._consumer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._consumer.close()
+        CLIENTS.clear()
 
     def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
         """Return the records of a partition before `end`, or all. Raise StreamsError if a
         transaction there stays open, or if nothing comes for a long time."""
         found, where = ChangelogRecords(), TopicPartition(topic, partition)
-        consumer, threads = self._consumer, here()
-        consumer.assign([where])
-        consumer.seek_to_beginning([where])
         stop = self._end(where, end)
-        wait = RecordWait(self._settings, consumer, {where: stop})
-        while (position := consumer.position(where) or 0) < stop:
-            began_s = threads.monotonic()
-            parts = consumer.poll(_POLL_S)
-            polled_s = threads.monotonic() - began_s
-            for part in parts:
-                for record in part.records:
-                    if record.key is not None and record.offset < stop:
-                        found.add(record.key, record.value, record.timestamp)
-            if (consumer.position(where) or 0) > position:
-                wait.reset()
-                continue
-            try:
-                wait.add(polled_s, [where])
-            except BrokersAway as error:
-                raise StreamsError(f"app={self._app}: {error}; then move the app again") from None
+        first = self._admin.list_offsets({where: EARLIEST})[where].offset
+        wanted = TaskRanges(partition, Version(), (TopicRange(topic, first, stop),))
+        try:
+            with closing(RangeReader(self._settings, wanted)) as reader:
+                while reader.unread:
+                    for _, chunk in reader.poll([topic]):
+                        rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
+                        for key, value, time in rows:
+                            if key is not None:
+                                found.add(key, value, time)
+        except RecordsGone:  # by its retention, since `first` was asked for
+            return self.changes(topic, partition, end)
+        except BrokersAway as error:
+            raise StreamsError(f"app={self._app}: {error}; then move the app again") from None
         return found
 
     def _end(self, where: TopicPartition, wanted: int | None) -> int:

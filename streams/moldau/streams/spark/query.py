@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moldau.client import TopicPartition
+from moldau.streams.plan.placement import placed_inputs
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
+from moldau.streams.spark.failures import slow_python, without_java
 from moldau.streams.spark.global_tables import Notices
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import Preparation
@@ -41,6 +43,8 @@ class SubtopologyQuery:
         self._batch, _ = self._kept.last(program.index, 0)
         self._versions: dict[int, Version] | None = None
         self._notices = Notices()
+        self._misplaced: set[str] = set()
+        """The inputs of which a misplaced key was reported."""
         self.name = f"{program.app}-{program.index}"
         self.records = 0
         """How many records the committed batches of this driver have run."""
@@ -61,6 +65,10 @@ class SubtopologyQuery:
         _check(found)
         for text in self._notices.new(notice for each in found for notice in each.notices):
             LOG.warning("streams: %s", text)
+        for key in (key for each in found for key in each.misplaced):
+            if key.topic not in self._misplaced:
+                self._misplaced.add(key.topic)
+                LOG.warning("streams: %s", key)
         versions = self._begun(inputs)
         versions.update((each.partition, each.version) for each in found)
         self._kept.commit(self._program.index, batch, versions)
@@ -76,8 +84,9 @@ class SubtopologyQuery:
         return bool(self._chosen(inputs, until))
 
     def cancel(self) -> None:
-        """End the batch that runs, if one does. It does not count."""
-        self._context.cancelJobsWithTag(self.name)
+        """End the batch that runs, if one does. It does not count. Without Java none runs."""
+        with without_java():
+            self._context.cancelJobsWithTag(self.name)
 
     def _chosen(self, inputs: Inputs, until: Mapping[TopicPartition, int]) -> list[TaskRanges]:
         ids = inputs.ids()
@@ -115,7 +124,13 @@ class SubtopologyQuery:
             cache_bytes=prepared.cache_bytes,
             lakes=prepared.lakes.of(program),
             topics=inputs.whole_topics(program),
+            counts=self._counts(),
         )
+
+    def _counts(self) -> dict[str, int]:
+        layout = self._prepared.layout
+        placed = placed_inputs(layout.plan).keys() & set(self._program.inputs)
+        return {name: layout.counts[name] for name in placed}
 
     def _results(self, stage: Stage, chosen: list[TaskRanges], batch: int) -> list[TaskResult]:
         context = self._context
@@ -123,7 +138,8 @@ class SubtopologyQuery:
         context.setLocalProperty(_DESCRIPTION, f"{self.name}: batch {batch}")
         try:
             rows = context.parallelize(chosen, len(chosen))
-            found: list[TaskResult] = rows.mapPartitions(stage).collect()
+            with slow_python():
+                found: list[TaskResult] = rows.mapPartitions(stage).collect()
         finally:
             context.setLocalProperty(_DESCRIPTION, None)
             context.removeJobTag(self.name)

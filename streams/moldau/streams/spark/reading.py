@@ -1,47 +1,27 @@
 """Read the ranges of a task in an executor, with the client's own columns.
 
-Spark keeps its Python workers between batches, so a worker keeps one consumer for each set of
-settings. Of an input that goes on, the consumer keeps what it has fetched in advance, paused; the
-next batch of the task goes on there.
-
 Invariants: a range gives the same records each time it is read. It ends at `end` even if no record
-is there: compaction and markers of transactions leave gaps. A worker runs one task at a time, so
-one thread has the consumer.
+is there: compaction and markers of transactions leave gaps.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from moldau.client import PartitionColumns, TopicPartition
-from moldau.client.sync import Consumer
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import ZERO_UUID, format_uuid
+from moldau.executors.ranges import RangeConsumer
 from moldau.runtime.process import tune_process
 from moldau.runtime.real import RealClock
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.problems import StreamsError
-from moldau.streams.spark.idle_cache import cached_client
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.record_wait import RecordWait
+from moldau.streams.spark.waiting import RecordWait
 
 _KEPT_PARTITIONS: Final = 16
-_POLL_S: Final = 0.2
 _POLL_RECORDS: Final = 20_000
-_DEFAULTS: Final = {"max.partition.fetch.bytes": "4194304", "fetch.max.wait.ms": "100"}
-_FORCED: Final = {
-    "auto.offset.reset": "none",
-    "enable.auto.commit": "false",
-    "allow.auto.create.topics": "false",
-}
-
-
-def worker_consumer(settings: Mapping[str, str]) -> Consumer[Any, Any]:
-    """Return this worker's consumer with these settings."""
-    # Spark collects garbage after each task, of all objects that are not frozen.
-    return cached_client(Consumer, {**_DEFAULTS, **settings, **_FORCED}, tune_process)
 
 
 class RecordsGone(StreamsError):
@@ -78,13 +58,13 @@ class RangeReader:
         }
         self._clock = RealClock()
         self._unread = dict.fromkeys(self._ranges)
-        self._consumer = worker_consumer(settings)
-        if self._other_topics():
-            self._consumer.close()  # what it knows is older than the topic
-            self._consumer = worker_consumer(settings)
+        ids = {where: each.topic_id for where, each in self._ranges.items()}
+        # Spark collects garbage after each task, of all objects that are not frozen.
+        self._place = RangeConsumer(settings, ids, tune_process)
+        self._place.seek({where: each.start for where, each in self._ranges.items()})
+        self._consumer = self._place.consumer
         ends = {where: each.end for where, each in self._ranges.items()}
         self._wait = RecordWait(settings, self._consumer, ends)
-        self._position()
 
     @property
     def unread(self) -> list[str]:
@@ -100,13 +80,11 @@ class RangeReader:
         wanted = [where for where in self._unread if where.topic in topics]
         began_s = self._clock.monotonic()
         try:
-            parts = self._consumer.poll_batches(
-                _POLL_S, max_records=_POLL_RECORDS, partitions=wanted
-            )
+            parts = self._place.poll(wanted, _POLL_RECORDS)
         except KafkaError as error:
-            raise self._told(error, wanted) from None
+            raise self._reported(error, wanted) from None
         polled_s = self._clock.monotonic() - began_s
-        for topic in self._other_topics():
+        for topic in self._place.other_topics():
             raise TopicMadeAgain(topic)
         for part in parts:
             end = self._ranges[TopicPartition(part.topic, part.partition)].end
@@ -121,33 +99,8 @@ class RangeReader:
 
     def close(self) -> None:
         """Stop fetching; keep what was fetched in advance of inputs that go on."""
-        consumer = self._consumer
-        if consumer.is_over:
-            return
         ended = [where for where, each in self._ranges.items() if not each.has_more]
-        kept = [where for where in consumer.assignment if where not in ended]
-        consumer.assign(kept[-_KEPT_PARTITIONS:])
-        consumer.pause(consumer.assignment)
-
-    def _position(self) -> None:
-        consumer, mine = self._consumer, list(self._ranges)
-        others = [each for each in consumer.assignment if each not in self._ranges]
-        if len(others) + len(mine) > len(consumer.assignment):
-            consumer.assign([*others, *mine])
-        consumer.resume(mine)
-        for where, wanted in self._ranges.items():
-            if consumer.position(where) != wanted.start:
-                consumer.seek(where, wanted.start)
-
-    def _other_topics(self) -> list[str]:
-        """Return the topics that the consumer knows by other ids than the ranges, as far as both
-        are known."""
-        known = self._consumer.topic_ids(list(self._ranges))
-        return [
-            where.topic
-            for where, each in self._ranges.items()
-            if known[where] != ZERO_UUID and each.topic_id not in ("", format_uuid(known[where]))
-        ]
+        self._place.release(_KEPT_PARTITIONS, ended)
 
     def _note_read(self, wanted: Sequence[TopicPartition]) -> bool:
         """Note which ranges are read to their ends. Return whether there are any."""
@@ -160,7 +113,7 @@ class RangeReader:
             del self._unread[where]
         return bool(read)
 
-    def _told(self, error: KafkaError, wanted: Sequence[TopicPartition]) -> Exception:
+    def _reported(self, error: KafkaError, wanted: Sequence[TopicPartition]) -> Exception:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return error
         first = self._consumer.beginning_offsets(wanted)

@@ -1,7 +1,8 @@
 """Pickle a program for executors, or say which function cannot be sent and where it stands.
 
-Functions and classes of the app's own modules go by value: of those that its steps' functions are
-from, and of those that these use, as far as they are in the app's folder or the working directory.
+Functions and classes of the app's own modules go by value: of those that its steps' functions and
+records are from, and of those that these use, as far as they are in the app's folder or the working
+directory. So does each class that no module has under its name, such as the records of a selection.
 Installed packages go by name, so executors need them.
 """
 
@@ -9,9 +10,8 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields, is_dataclass
 from inspect import get_annotations
 from io import BytesIO
 from pickle import PicklingError
@@ -19,17 +19,16 @@ from struct import Struct
 from types import FunctionType, ModuleType
 from typing import Any, Final, get_type_hints
 
-from msgspec import StructMeta
+from msgspec import NODEFAULT, StructMeta, defstruct, field, structs
 from msgspec.json import Decoder, Encoder
 
 from moldau.plugins.extras import install_command
 from moldau.runtime.places import absolute_path
-from moldau.streams.plan.functions import name_of
+from moldau.streams.plan.functions import functions_in, name_of
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY
-from moldau.streams.spark.structs import reduced
 
 _CACHE: Final = "__msgspec_cache__"
 _FOREIGN: Final = frozenset(("__main__", "moldau", *sys.stdlib_module_names))
@@ -37,17 +36,26 @@ _INSTALLED: Final = frozenset(("site-packages", "dist-packages"))
 UNSENDABLE: Final = (PicklingError, TypeError, AttributeError, ValueError, RuntimeError)
 """What pickling raises for what cannot be pickled."""
 
+_CONFIG: Final = (
+    "frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults",
+    "forbid_unknown_fields", "weakref", "dict", "cache_hash", "tag", "tag_field",
+)  # fmt: skip
+_AT_ONCE: Final = ("__post_init__",)
+_MADE: Final = (
+    "__module__", "__qualname__", "__slots__", "__annotations__", "__match_args__", "__dict__",
+    "__weakref__", "__init__", "__new__", "__reduce__", *_AT_ONCE,
+)  # fmt: skip
+
+Field = tuple[str, Any, dict[str, Any]]
+
 
 def pickled(program: Program) -> bytes:
     """Return the program as bytes. What is in the app's own modules goes by value, so that
     executors need not have them. Raise TopologyError if something cannot be pickled."""
     modules = _modules(program)
-    folders = {absolute_path("."), *map(_folder, modules)}
-    with _by_value(modules):
-        try:
-            data, met = _dumped(program)
-        except UNSENDABLE as error:
-            raise TopologyError(_told(program, error)) from None
+    _, named = _dumped_whole(program, ())
+    folders = {absolute_path("."), *map(_folder, [*modules, *_not_installed(named)])}
+    data, met = _dumped_whole(program, modules)
     by_name: list[ModuleType] = []
     while more := [each for each in _own(met, folders) if each not in (*modules, *by_name)]:
         with _by_value([*modules, more[0]]):
@@ -58,6 +66,14 @@ def pickled(program: Program) -> bytes:
             else:
                 modules.append(more[0])
     return data
+
+
+def _dumped_whole(program: Program, modules: Iterable[ModuleType]) -> tuple[bytes, set[str]]:
+    with _by_value(modules):
+        try:
+            return _dumped(program)
+        except UNSENDABLE as error:
+            raise TopologyError(_description(program, error)) from None
 
 
 @contextmanager
@@ -76,16 +92,26 @@ def _by_value(modules: Iterable[ModuleType]) -> Iterator[None]:
 
 def _own(names: Iterable[str], folders: Collection[str]) -> list[ModuleType]:
     """Return those of the modules that are in these folders, and not in an installed package."""
-    found = []
-    for name in sorted(names):
-        module = sys.modules.get(name)
-        if module is None or name.partition(".")[0] in _FOREIGN:
-            continue
-        path = absolute_path(getattr(module, "__file__", None) or "/")
-        is_inside = any(path.startswith(posixpath.join(folder, "")) for folder in folders)
-        if is_inside and _INSTALLED.isdisjoint(path.split("/")):
-            found.append(module)
-    return found
+    inside = tuple(posixpath.join(folder, "") for folder in folders)
+    return [each for each in _not_installed(names) if _path(each).startswith(inside)]
+
+
+def _not_installed(names: Iterable[str]) -> list[ModuleType]:
+    """Return those of the modules that are in files outside installed packages."""
+    found = (
+        sys.modules[name]
+        for name in sorted(names)
+        if name in sys.modules and name.partition(".")[0] not in _FOREIGN
+    )
+    return [
+        each
+        for each in found
+        if (path := _path(each)) != "/" and _INSTALLED.isdisjoint(path.split("/"))
+    ]
+
+
+def _path(module: ModuleType) -> str:
+    return absolute_path(getattr(module, "__file__", None) or "/")
 
 
 def _folder(module: ModuleType) -> str:
@@ -99,8 +125,7 @@ def _folder(module: ModuleType) -> str:
 
 def _modules(program: Program) -> list[ModuleType]:
     """Return the user's modules that the functions of a program are from."""
-    functions = [each for step in program.steps for each in _functions(step.operation)]
-    names = {getattr(each, "__module__", None) or "builtins" for each in functions}
+    names = {getattr(each, "__module__", None) or "builtins" for each in functions_in(program)}
     return [
         sys.modules[name]
         for name in sorted(names)
@@ -130,10 +155,10 @@ def _dumped(value: Any) -> tuple[bytes, set[str]]:
                 return Struct, (each.format,)
             if isinstance(each, type) and _CACHE in each.__dict__:
                 delattr(each, _CACHE)  # msgspec makes it again
-            if isinstance(each, type) and each.__module__ in by_value:
+            if isinstance(each, type) and not _is_by_name(each, by_value):
                 _resolve(each)
-            if isinstance(each, StructMeta) and each.__module__ in by_value:
-                return reduced(each)
+                if isinstance(each, StructMeta):
+                    return reduced(each)
             if isinstance(each, Encoder):
                 return _encoder, (each.enc_hook, each.decimal_format, each.uuid_format, each.order)
             return super().reducer_override(each)
@@ -141,6 +166,18 @@ def _dumped(value: Any) -> tuple[bytes, set[str]]:
     written = BytesIO()
     Pickler(written).dump(value)
     return written.getvalue(), met
+
+
+def _is_by_name(kind: type, by_value: Collection[str]) -> bool:
+    """Whether an executor can import a class: its module, or a package around it, does not go by
+    value, and has the class under its name."""
+    names = (kind.__module__ or "").split(".")
+    if any(".".join(names[:count]) in by_value for count in range(1, len(names) + 1)):
+        return False
+    found: Any = sys.modules.get(".".join(names))
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind
 
 
 def _resolve(kind: type) -> None:
@@ -168,9 +205,9 @@ def _encoder(enc_hook: Any, decimal_format: Any, uuid_format: Any, order: Any) -
     )
 
 
-def _told(program: Program, error: Exception) -> str:
+def _description(program: Program, error: Exception) -> str:
     for step in program.steps:
-        for function in _functions(step.operation):
+        for function in functions_in(step.operation):
             try:
                 _dumped(function)
             except UNSENDABLE as cause:
@@ -183,13 +220,47 @@ def _told(program: Program, error: Exception) -> str:
     return f"app={program.app}: sub-topology {program.index} cannot be sent to executors: {error}"
 
 
-def _functions(value: Any) -> Iterator[Any]:
-    """Yield the functions in an operation, however deep they are."""
-    if callable(value) and not isinstance(value, type):
-        yield value
-    if isinstance(value, tuple):
-        for each in value:
-            yield from _functions(each)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for row in fields(value):
-            yield from _functions(getattr(value, row.name))
+def reduced(struct: StructMeta) -> tuple[Any, ...]:
+    """Return how to make the class again. Its methods come last: they may name the class."""
+    kind: Any = struct
+    own = get_annotations(kind)
+    found = [each for each in structs.fields(kind) if each.name in own]
+    fields = [(each.name, each.type, _options(each)) for each in found]
+    config = {name: getattr(kind.__struct_config__, name) for name in _CONFIG}
+    config["kw_only"] = any(each.name not in kind.__match_args__ for each in found)
+    at_once = {name: kind.__dict__[name] for name in _AT_ONCE if name in kind.__dict__}
+    methods = {
+        name: each
+        for name, each in kind.__dict__.items()
+        if name not in _MADE and name not in own and not name.startswith("__struct_")
+    }
+    parts = (kind.__name__, fields, kind.__bases__, kind.__module__, at_once, config)
+    return _made, parts, methods, None, None, _with_methods
+
+
+def _options(given: Any) -> dict[str, Any]:
+    found = {"default": given.default, "default_factory": given.default_factory}
+    options = {name: each for name, each in found.items() if each is not NODEFAULT}
+    if given.encode_name != given.name:
+        options["name"] = given.encode_name
+    return options
+
+
+def _made(
+    name: str,
+    fields: Sequence[Field],
+    bases: tuple[type, ...],
+    module: str,
+    namespace: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> Any:
+    rows = [
+        (each, kind, field(**options)) if options else (each, kind)
+        for each, kind, options in fields
+    ]
+    return defstruct(name, rows, bases=bases, module=module, namespace=dict(namespace), **config)
+
+
+def _with_methods(kind: Any, methods: Mapping[str, Any]) -> None:
+    for name, each in methods.items():
+        setattr(kind, name, each)

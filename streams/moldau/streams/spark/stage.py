@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import pickle
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.client import TransactionError
 from moldau.errors import MoldauError
+from moldau.executors.clients import CLIENTS, IdleCache
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.engine.operators.deferred import AsyncOperator
 from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.plan.misplaced import KeySample, MisplacedKey
+from moldau.streams.plan.partitioners import MURMUR2
+from moldau.streams.plan.placement import declared_by
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.rocks import RocksMemory
@@ -26,7 +30,6 @@ from moldau.streams.spark.awaiting import AsyncCalls, flush, let_go_on
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.failures import missing_package
 from moldau.streams.spark.global_tables import HeldGlobals, Notice, WholeTopic
-from moldau.streams.spark.idle_cache import CLIENTS, IdleCache
 from moldau.streams.spark.lakes import HeldTables, lakes_here
 from moldau.streams.spark.ranges import TaskRanges
 from moldau.streams.spark.reading import RangeReader
@@ -70,6 +73,8 @@ class TaskResult:
     """Whether the problem is that brokers were away."""
     notices: tuple[Notice, ...] = ()
     """What the user must know of global tables."""
+    misplaced: tuple[MisplacedKey, ...] = ()
+    """Keys in other partitions than those that the app takes them to be in."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,8 @@ class Stage:
     """The version of each lake table that this batch uses."""
     topics: Mapping[str, WholeTopic]
     """The topics of global tables when this batch began."""
+    counts: Mapping[str, int]
+    """The partition counts of the inputs whose keys must lie where their partitioner says."""
 
     def __call__(self, given: Iterator[TaskRanges]) -> Iterator[TaskResult]:
         """Run tasks, and yield the result of each."""
@@ -127,14 +134,27 @@ class Stage:
                     notices = self._loaded().global_tables.read(self.consumer, self.topics)
                     task = self._task(program, given, stores)
                     with closing(RangeReader(self.consumer, given)) as reader:
-                        records = _process(task, given, reader, delivery, self._loaded().calls)
+                        sample = self._sample(program, given.partition)
+                        records = _process(
+                            task, given, (reader, delivery, sample), self._loaded().calls
+                        )
                         offsets = _offsets(task, given, reader)
                     after = stores.write(before, task.metadata()).at(offsets)
                     delivery.record(before, after)
                 stores.keep()
                 return TaskResult(
-                    given.partition, after, records, stores.is_restored, notices=notices
+                    given.partition,
+                    after,
+                    records,
+                    stores.is_restored,
+                    notices=notices,
+                    misplaced=tuple(sample.found),
                 )
+
+    def _sample(self, program: Program, partition: int) -> TaskSample:
+        declared = declared_by(program)
+        placed = {name: declared.get(name, MURMUR2) for name in self.counts}
+        return TaskSample(KeySample(placed, self.counts), partition)
 
     def _task(self, program: Program, given: TaskRanges, stores: AttemptStores) -> Task:
         times, loaded = given.before.times, self._loaded()
@@ -184,13 +204,31 @@ class Stage:
             stores.drop()
 
 
+@dataclass(frozen=True, slots=True)
+class TaskSample:
+    """The keys that a task looks at in a batch, and what it has found."""
+
+    keys: KeySample
+    partition: int
+    found: list[MisplacedKey] = field(default_factory=list)
+
+    def look(self, topic: str, keys: Sequence[bytes | None]) -> None:
+        """Look at keys of an input."""
+        if (found := self.keys.look(topic, self.partition, keys)) is not None:
+            self.found.append(found)
+
+
 def _process(
-    task: Task, given: TaskRanges, reader: RangeReader, delivery: Delivery, calls: AsyncCalls
+    task: Task,
+    given: TaskRanges,
+    around: tuple[RangeReader, Delivery, TaskSample],
+    calls: AsyncCalls,
 ) -> int:
     """Run the records of the ranges, and send the outputs. Return how many were run.
 
     A task that lacks records of an input, of which the log has more, leaves the rest to the next
     batch."""
+    reader, delivery, sample = around
     clock, records = RealClock(), 0
     has_calls = any(isinstance(each, AsyncOperator) for each in task.network.deferred)
     limit = _CALLS if has_calls else _SLICE
@@ -211,6 +249,7 @@ def _process(
         if is_short or not wanted:
             break
         for topic, chunk in reader.poll(wanted):
+            sample.look(topic, chunk.keys)
             task.add(topic, chunk)
     flush(task)
     _send(delivery, task)

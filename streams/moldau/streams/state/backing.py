@@ -21,19 +21,15 @@ class Backing(Protocol):
         self, first: bytes, end: bytes | None, *, is_reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows with first <= key < end. `end` None means no upper bound."""
-        ...
 
     def approximate_count(self) -> int:
         """Return about how many rows there are, without reading them."""
-        ...
 
     def write(self, rows: Sequence[Row]) -> None:
         """Put rows; a value of None deletes the row. A later row of the same key wins."""
-        ...
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Delete the rows with first <= key < end."""
-        ...
 
 
 class PrefixedBacking:

@@ -23,14 +23,9 @@ from typing import Any
 from moldau.streams.problems import StateError
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY, UNREADABLE
-from moldau.streams.state.backing import (
-    Backing,
-    PrefixedBacking,
-    Row,
-    after_prefix,
-    first_rows,
-)
+from moldau.streams.state.backing import Backing, PrefixedBacking, Row, after_prefix, first_rows
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.journal import MISSING, UndoLog, put_back
 from moldau.streams.state.spec import StoreSpec
 
 Entry = tuple[Any, int]
@@ -92,6 +87,7 @@ class KeyValueStore:
         self.dirty: dict[Any, Entry | None] = {}
         # Times of deletions since the last flush.
         self.deleted: dict[Any, int] = {}
+        self.undo: UndoLog | None = None
         self._backing = PrefixedBacking(backing, _ROWS) if spec.is_timed else backing
         self._times = PrefixedBacking(backing, _TIMES) if spec.is_timed else None
         self._row_bytes = 64.0
@@ -104,7 +100,7 @@ class KeyValueStore:
         if self._is_complete is None:
             self._is_complete = next(iter(self._backing.scan(b"", None)), None) is None
         row = None if self._is_complete else self._backing.get(self.keys.encoder(name))
-        entry = None if row is None else self._entry(row)
+        entry = None if row is None else timed_entry(self.spec, row)
         self.cache[name] = entry
         return entry
 
@@ -121,7 +117,7 @@ class KeyValueStore:
         if name in self.cache:
             return self.cache[name]
         row = self._backing.get(self.keys.encoded(name))
-        return None if row is None else self._entry(row)
+        return None if row is None else timed_entry(self.spec, row)
 
     def peek_range(
         self, first: Any, last: Any, *, limit: int | None = None, is_reverse: bool = False
@@ -136,7 +132,9 @@ class KeyValueStore:
         }
         scan = self._backing.scan(low, high, is_reverse=is_reverse)
         most = None if limit is None else limit + len(changed)
-        rows: dict[bytes, Entry | None] = {key: self._entry(row) for key, row in islice(scan, most)}
+        rows: dict[bytes, Entry | None] = {
+            key: timed_entry(self.spec, row) for key, row in islice(scan, most)
+        }
         if most is not None and len(rows) == most and rows:
             edge = next(reversed(rows))
             changed = {
@@ -185,11 +183,19 @@ class KeyValueStore:
         """Set the value of a key, or delete the key with None. Return the previous entry."""
         name = self.keys.name(key)
         old = self.get(key)
+        if self.undo is not None:
+            self._log(self.undo, name, old)
         self.cache[name] = None if value is None else (value, timestamp)
         if value is None:
             self.deleted[name] = timestamp
         self.dirty.setdefault(name, old)
         return old
+
+    def _log(self, undo: UndoLog, name: Any, old: Entry | None) -> None:
+        undo.append((put_back, self.cache, name, old))
+        undo.append((put_back, self.deleted, name, self.deleted.get(name, MISSING)))
+        if name not in self.dirty:
+            undo.append((self.dirty.pop, name, None))
 
     def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Entry]]:
         """Yield rows with keys from `first` to `last`, both included, in the order of bytes."""
@@ -214,7 +220,7 @@ class KeyValueStore:
                 if (entry := changed[changed_key := waiting.popleft()]) is not None:
                     yield decode(changed_key), entry
             if key not in changed:
-                yield decode(key), self._entry(row)
+                yield decode(key), timed_entry(self.spec, row)
         for key in waiting:
             if (entry := changed[key]) is not None:
                 yield decode(key), entry
@@ -312,12 +318,6 @@ class KeyValueStore:
         # All entries left are changed: try again when there are a quarter more, or after a flush.
         self._trim_at = len(cache) * 5 // 4 if len(cache) > limit else 0
 
-    def _entry(self, row: bytes) -> Entry:
-        try:
-            return self.spec.value.decode(row[8:]), _TIME.unpack_from(row)[0]
-        except UNREADABLE as error:
-            raise unreadable(self.spec, row[8:], error) from None
-
 
 def unreadable(spec: StoreSpec, data: bytes, error: Exception) -> StateError:
     return StateError(
@@ -325,3 +325,11 @@ def unreadable(spec: StoreSpec, data: bytes, error: Exception) -> StateError:
         "the app's types have changed: declare a type that reads both, or rename the store "
         "so that it is built anew"
     )
+
+
+def timed_entry(spec: StoreSpec, row: bytes) -> Entry:
+    """Return the value and the time of a row, which is 8 bytes of time + value."""
+    try:
+        return spec.value.decode(row[8:]), _TIME.unpack_from(row)[0]
+    except UNREADABLE as error:
+        raise unreadable(spec, row[8:], error) from None

@@ -25,6 +25,7 @@ from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.serdes.windowed import START_AND_SEQUENCE
 from moldau.streams.state.backing import Backing, Row, first_numbers
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.journal import UndoLog
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -40,8 +41,8 @@ _SEQUENCE_MAX = 0x7FFFFFFF
 _RECORD_BYTES = 200
 
 # (time, sequence, value): the sequence orders records of one time, so values are never compared.
-Timed = tuple[int, int, Any]
-_NOTHING: tuple[Timed, ...] = ()
+TimedRecord = tuple[int, int, Any]
+_NOTHING: tuple[TimedRecord, ...] = ()
 
 
 class TimeSlice:
@@ -51,8 +52,8 @@ class TimeSlice:
 
     def __init__(self, *, is_complete: bool) -> None:
         self.is_complete = is_complete
-        self.rows: dict[Any, list[Timed]] = {}
-        self.added: dict[Any, list[Timed]] = {}
+        self.rows: dict[Any, list[TimedRecord]] = {}
+        self.added: dict[Any, list[TimedRecord]] = {}
 
     def count(self) -> int:
         """Return the number of keys and records in memory."""
@@ -75,15 +76,17 @@ class RecordStore:
         self._slices: dict[int, TimeSlice] = {}
         # Slices that have rows in the backing; None until it is read.
         self._stored: set[int] | None = None
-        self._fresh: list[tuple[Any, Timed]] = []
+        self._fresh: list[tuple[Any, TimedRecord]] = []
         # The number of keys and records in memory.
         self._count = 0
         self._sequence = 0
+        self.undo: UndoLog | None = None
         self._row_bytes = 64.0
         self._trim_at = 0
 
     def put(self, key: Any, value: Any, time: int) -> None:
         """Add a record, unless it is older than the retention."""
+        before = None if self.undo is None else (self.clock, self._sequence)
         if time > self.clock:
             self.clock = time
         elif time <= self.clock - self._retention_ms:
@@ -106,8 +109,23 @@ class RecordStore:
                 insort(kept, record)
             self._count += 1
         self._fresh.append((name, record))
+        if self.undo is not None:
+            self.undo.append((self._take_back, name, record, before))
 
-    def fetch(self, key: Any, first: int, last: int) -> Sequence[Timed]:
+    def _take_back(self, name: Any, record: TimedRecord, before: tuple[int, int]) -> None:
+        """Remove the record that was put last."""
+        self.clock, self._sequence = before
+        del self._fresh[-1]
+        part = self._slices[record[0] // self._slice_ms]
+        rows = part.rows if name in part.rows else part.added
+        kept = rows[name]
+        del kept[bisect_left(kept, record[:2])]
+        self._count -= 1
+        if not kept and (part.is_complete or rows is part.added):
+            del rows[name]
+            self._count -= 1
+
+    def fetch(self, key: Any, first: int, last: int) -> Sequence[TimedRecord]:
         """Return the records of a key from `first` to `last`, both included, in the order of time.
         The sequence may be the store's own: do not change it."""
         clock = self.clock
@@ -126,7 +144,7 @@ class RecordStore:
                 found = [*found, *more]
         return found
 
-    def _within(self, at: int, name: Any, first: int, last: int) -> Sequence[Timed]:
+    def _within(self, at: int, name: Any, first: int, last: int) -> Sequence[TimedRecord]:
         """Return the records of a key in one slice, as `fetch` does."""
         part = self._slices.get(at)
         if part is None:
@@ -154,11 +172,11 @@ class RecordStore:
             self._stored = first_numbers(self._backing, _CLOCK_ROW)
         return self._stored
 
-    def _read(self, at: int, part: TimeSlice, name: Any) -> list[Timed]:
+    def _read(self, at: int, part: TimeSlice, name: Any) -> list[TimedRecord]:
         """Read the records of a key in a slice, and keep them in memory."""
         key, decode = self.keys.encoded(name), self.spec.value.decode
         prefix = _KEY.pack(at, len(key)) + key
-        kept: list[Timed] = []
+        kept: list[TimedRecord] = []
         for row, data in self._backing.scan(prefix, prefix + _PLACE_END):
             time, sequence = _PLACE.unpack_from(row, len(prefix))
             try:

@@ -25,6 +25,7 @@ from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.backing import Backing, PrefixedBacking, Row, first_numbers, first_rows
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.journal import MISSING, StoreClock, UndoLog
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -42,7 +43,7 @@ _SESSION_BYTES = 300
 Span = tuple[int, int]
 Sessions = dict[Span, Any]
 # A session: key, span, value.
-Found = tuple[Any, Span, Any]
+SessionRow = tuple[Any, Span, Any]
 
 
 class SessionSlice:
@@ -59,7 +60,7 @@ class SessionSlice:
         return sum(len(sessions) + 1 for sessions in self.rows.values())
 
 
-class SessionStore:
+class SessionStore(StoreClock):
     """The sessions of one partition. `clock` is the highest end that was put: only sessions with an
     end above clock - retention are found."""
 
@@ -80,6 +81,7 @@ class SessionStore:
         self._is_loaded = False
         # The number of keys and sessions in memory.
         self._count = 0
+        self.undo: UndoLog | None = None
         self._row_bytes = 64.0
         self._trim_at = 0
 
@@ -122,20 +124,37 @@ class SessionStore:
         if sessions is None:
             sessions = self._opened(at).rows[name] = {}
             self._count += 1
+        if self.undo is not None:
+            self._log(self.undo, name, span, sessions)
         if span not in sessions:
             self._count += 1
             if self._agenda is not None:
                 self._agenda.add(_SPAN.pack(*span) + self.keys.encoded(name))
         self.dirty.setdefault((name, span), sessions.get(span))
         sessions[span] = value
-        self.clock = max(self.clock, span[0])
+        self.advance(span[0])
 
     def remove(self, name: Any, span: Span) -> None:
         sessions = self._sessions(span[0] // self._slice_ms, name)
         if sessions is None or span not in sessions:
             return
+        if self.undo is not None:
+            self._log(self.undo, name, span, sessions)
         self._count -= 1
         self.dirty.setdefault((name, span), sessions.pop(span))
+
+    def _log(self, undo: UndoLog, name: Any, span: Span, sessions: Sessions) -> None:
+        undo.append((self._put_back, sessions, span, sessions.get(span, MISSING)))
+        if (name, span) not in self.dirty:
+            undo.append((self.dirty.pop, (name, span), None))
+
+    def _put_back(self, sessions: Sessions, span: Span, value: Any) -> None:
+        self._count -= span in sessions
+        if value is MISSING:
+            sessions.pop(span, None)
+        else:
+            sessions[span] = value
+            self._count += 1
 
     def value(self, name: Any, span: Span) -> Any:
         sessions = self._sessions(span[0] // self._slice_ms, name)
@@ -182,7 +201,7 @@ class SessionStore:
             self._stored = first_numbers(self._backing, bytes([_TIMES]))
         return self._stored
 
-    def items(self) -> Iterator[Found]:
+    def items(self) -> Iterator[SessionRow]:
         """Yield the sessions that `find` finds, by end, start and the bytes of the key."""
         self.load()
         first_end = self.first_end
@@ -224,12 +243,14 @@ class SessionStore:
         entry = self._agenda.first()
         return None if entry is None else _SLICE.unpack_from(entry)[0]
 
-    def take_over(self, below: int) -> Iterator[Found]:
+    def take_over(self, below: int) -> Iterator[SessionRow]:
         """Yield the sessions that end before `below`, each once, by end, start and key bytes."""
         agenda, last = self._agenda, b""
         assert agenda is not None
         while (entry := agenda.first()) is not None and _SLICE.unpack_from(entry)[0] < below:
             agenda.pop()
+            if self.undo is not None:
+                self.undo.append((agenda.add, entry))
             if entry == last:
                 continue
             last = entry

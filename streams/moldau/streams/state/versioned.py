@@ -18,6 +18,7 @@ from typing import Any
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing, Row
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.journal import MISSING, StoreClock, UndoLog, put_back
 from moldau.streams.state.keyvalue import Entry, KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -28,7 +29,7 @@ _TIME = Struct(">Q")
 Versions = list[tuple[int, Any]]
 
 
-class VersionedStore:
+class VersionedStore(StoreClock):
     def __init__(self, spec: StoreSpec, backing: Backing) -> None:
         assert spec.retention_ms is not None
         self.spec = spec
@@ -39,16 +40,23 @@ class VersionedStore:
         self._versions: dict[Any, Versions] = {}
         # The versions put since the last flush: value by (name, time).
         self._fresh: dict[tuple[Any, int], Any] = {}
+        self.undo: UndoLog | None = None
 
     def put(self, key: Any, value: Any, time: int) -> bool:
         """Add a version and return True; return False if it is older than the history."""
-        self.clock = max(self.clock, time)
+        self.advance(time)
         if time < self.clock - self._retention_ms:
             return False
         name = self.keys.name(key)
         versions = self._loaded(name)
         at = bisect_left(versions, time, key=lambda version: version[0])
-        if at < len(versions) and versions[at][0] == time:
+        is_known = at < len(versions) and versions[at][0] == time
+        if self.undo is not None:
+            old = versions[at] if is_known else None
+            fresh = self._fresh.get((name, time), MISSING)
+            self.undo.append((put_back, self._fresh, (name, time), fresh))
+            self.undo.append((_put_version_back, versions, at, old))
+        if is_known:
             versions[at] = (time, value)
         else:
             versions.insert(at, (time, value))
@@ -183,3 +191,10 @@ class VersionedStore:
 
     def _name_of(self, row: bytes) -> Any:
         return self.keys.name(self.keys.codec.decode(row[4:-8]))
+
+
+def _put_version_back(versions: Versions, at: int, old: tuple[int, Any] | None) -> None:
+    if old is None:
+        del versions[at]
+    else:
+        versions[at] = old

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
-from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.serdes.windowed import START_AND_SEQUENCE
 from moldau.streams.state.backing import Backing, Row
 from moldau.streams.state.changes import ChangelogRecords
-from moldau.streams.state.keyvalue import Entry, KeyCoding, unreadable
+from moldau.streams.state.journal import StoreClock, UndoLog, put_back
+from moldau.streams.state.keyvalue import Entry, KeyCoding, timed_entry
 from moldau.streams.state.spec import StoreSpec
 
 _TIME = Struct(">q")
@@ -40,7 +40,7 @@ class OpenWindow:
         self.deleted: dict[Any, int] = {}
 
 
-class WindowStore:
+class WindowStore(StoreClock):
     """The windows of one partition. All windows have one size, or none ever ends."""
 
     def __init__(self, spec: StoreSpec, backing: Backing) -> None:
@@ -49,6 +49,7 @@ class WindowStore:
         self.open: dict[int, OpenWindow] = {}
         self.clock = -1
         """The highest time seen by the users' operators that share this store."""
+        self.undo: UndoLog | None = None
         self._backing = backing
         self._row_bytes = 64.0
         self._trim_at = 0
@@ -78,7 +79,7 @@ class WindowStore:
     def load(self, window: OpenWindow, name: Any) -> Entry | None:
         """Read a key that `window` does not have in memory, and keep it there."""
         row = self._backing.get(_START.pack(window.start) + self.keys.encoded(name))
-        entry = None if row is None else self._entry(row)
+        entry = None if row is None else timed_entry(self.spec, row)
         window.rows[name] = entry
         return entry
 
@@ -91,12 +92,16 @@ class WindowStore:
         if start not in self.stored():
             return None
         row = self._backing.get(_START.pack(start) + self.keys.encoded(name))
-        return None if row is None else self._entry(row)
+        return None if row is None else timed_entry(self.spec, row)
 
     def put(self, key: Any, start: int, entry: Entry | None) -> None:
         name = self.keys.name(key)
         window = self.window(start)
         old = self.fetch(key, start)
+        if self.undo is not None:
+            self.undo.append((put_back, window.rows, name, old))
+            if name not in window.dirty:
+                self.undo.append((window.dirty.pop, name, None))
         window.rows[name] = entry
         window.dirty.setdefault(name, old)
 
@@ -110,7 +115,7 @@ class WindowStore:
         if not window.is_complete:
             low = _START.pack(window.start)
             for key, row in self._backing.scan(low, _START.pack(window.start + 1)):
-                found[key[8:]] = self._entry(row)
+                found[key[8:]] = timed_entry(self.spec, row)
         for name, entry in window.rows.items():
             found[self.keys.encoded(name)] = entry
         decode = self.keys.codec.decode
@@ -220,9 +225,3 @@ class WindowStore:
                 break
         # All rows left are changed: try again when there are a quarter more, or after a flush.
         self._trim_at = count * 5 // 4 if count > limit else 0
-
-    def _entry(self, row: bytes) -> Entry:
-        try:
-            return self.spec.value.decode(row[8:]), _TIME.unpack_from(row)[0]
-        except UNREADABLE as error:
-            raise unreadable(self.spec, row[8:], error) from None

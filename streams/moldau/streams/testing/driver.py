@@ -7,8 +7,9 @@ commit=False leaves that to `commit()`.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,12 @@ from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.construction import Store
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.lakes.rows import GIVEN, LakeRows
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.layout import assumed_layout
+from moldau.streams.plan.placement import declared_by
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.answers import Answer, answer, merged
@@ -34,7 +37,7 @@ from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
-from moldau.streams.testing.awaiting import await_all
+from moldau.streams.worker.calls import finish_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,9 @@ class Driver:
         self._keyless: Counter[str] = Counter()
         self._written: dict[str, list[Outputs]] = {}
         self._codecs = _topic_codecs(plan)
+        self._partitionings = {
+            topic: way for each in plan.programs for topic, way in declared_by(each).items()
+        }
         self._tasks: list[Task] = []
         # How many records the app has sent to itself.
         self._sent = 0
@@ -112,10 +118,14 @@ class Driver:
         key: Any = None,
         timestamp: int | None = None,
         headers: Headers = (),
+        partition: int | None = None,
     ) -> None:
-        """Send one record to the app, and run it to the end. The time defaults to the driver's."""
+        """Send one record to the app, and run it to the end. The time defaults to the driver's, the
+        partition to the one that the topic's partitioner chooses."""
         at = self.now_ms if timestamp is None else timestamp
-        self.pipe_all(topic, [(key, value, at)], headers=headers)
+        self.add(topic, [(key, value, at)], headers=headers, partition=partition)
+        self.run()
+        self.commit()
 
     def pipe_all(
         self,
@@ -132,7 +142,12 @@ class Driver:
             self.commit()
 
     def add(
-        self, topic: str, records: list[tuple[Any, Any, int]], *, headers: Headers = ()
+        self,
+        topic: str,
+        records: list[tuple[Any, Any, int]],
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> None:
         """Send records as (key, value, timestamp) to the app, to be run later."""
         if topic not in self.plan.source_topics():
@@ -146,6 +161,8 @@ class Driver:
                 [None if value is None else value_codec.encode(value) for _, value, _ in records],
                 [timestamp for _, _, timestamp in records],
                 [headers] * len(records) if headers else [],
+                [] if partition is None else [partition] * len(records),
+                self._partitionings.get(topic),
             )
         )
 
@@ -153,7 +170,9 @@ class Driver:
         self, topic: str, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0
     ) -> None:
         """Send one record as bytes to the app, and run it to the end."""
-        self._add(Outputs(topic, [key], [value], [timestamp]))
+        self._add(
+            Outputs(topic, [key], [value], [timestamp], partitioning=self._partitionings.get(topic))
+        )
         self.run()
         self.commit()
 
@@ -355,12 +374,7 @@ class Driver:
             last = self._offsets[where] = first + len(columns)
             headers = columns.headers or None
             chunk = Chunk(
-                range(first, last),
-                columns.timestamps,
-                columns.keys,
-                columns.values,
-                last,
-                headers,
+                range(first, last), columns.timestamps, columns.keys, columns.values, last, headers
             )
             for task in self._tasks:
                 if records.topic in task.program.inputs and task.partition == partition:
@@ -375,8 +389,9 @@ class Driver:
         if count == 1:
             return {0: records}
         found: dict[int, Outputs] = {}
+        partitions = records.chosen(count)
         for at, key in enumerate(records.keys):
-            chosen = records.partitions[at] if records.partitions else None
+            chosen = partitions[at] if partitions else None
             if chosen is None and key is not None:
                 chosen = partition_for_key(key, count)
             elif chosen is None:
@@ -422,3 +437,8 @@ def _topic_codecs(plan: Plan) -> dict[str, tuple[Codec, Codec]]:
     for table in plan.global_tables:
         found[table.topic] = (table.store.key, table.store.value)
     return found
+
+
+def await_all(calls: Sequence[AsyncCall]) -> None:
+    """Run all calls concurrently, and finish each."""
+    asyncio.run(finish_together(calls))

@@ -70,6 +70,12 @@ def advertised(settings: AppSettings, bound: HostPort, index: int) -> str:
     return str(place._replace(port=place.port + index if place.port else bound.port))
 
 
+def names_of(settings: AppSettings) -> tuple[str, ...]:
+    """Return the names of a worker that other workers reach it by."""
+    text = settings.own[application_server]
+    return (_parsed(application_server.name, text).host,) if text else ()
+
+
 def _parsed(name: str, text: str) -> HostPort:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

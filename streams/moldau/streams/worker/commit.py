@@ -29,13 +29,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.errors import without_frames
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.calls import await_calls
-from moldau.streams.worker.committed import Committed
-from moldau.streams.worker.committer import Committer, TopicPartition
+from moldau.streams.worker.committer import CommittedOffset, Committer, TopicPartition
 from moldau.streams.worker.tasks import WorkerTask
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ if TYPE_CHECKING:
 
 
 async def commit(
-    tasks: Sequence[WorkerTask],
-    committer: Committer,
-    gate: Gate,
-    topic_ids: Mapping[str, Uuid],
+    tasks: Sequence[WorkerTask], committer: Committer, gate: Gate, topic_ids: Mapping[str, Uuid]
 ) -> bool:
     """Commit what these tasks did; return whether there was anything. Errors leave them unchanged:
     nothing was stored.
@@ -60,7 +57,7 @@ async def commit(
     flushed = await _flushed(_undamaged(touched), gate)
     for task in touched:
         if committer.is_atomic and task.damage is not None:
-            raise task.damage
+            raise without_frames(task.damage)
     touched = _undamaged(touched)
     logged = {}
     for where, changes in flushed.items():
@@ -100,7 +97,7 @@ def _go_on(tasks: Sequence[WorkerTask], now_ms: int) -> None:
         try:
             task.processed += task.task.process(now_ms, 0)
         except StoreCorrupted as error:
-            task.damage = error
+            task.damage = without_frames(error)
 
 
 def _undamaged(tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
@@ -127,7 +124,7 @@ def _punctuate(left: list[WorkerTask], now_ms: int) -> None:
     try:
         left[0].task.punctuate(now_ms)
     except StoreCorrupted as error:
-        left.pop(0).damage = error
+        left.pop(0).damage = without_frames(error)
 
 
 def _flush(left: list[WorkerTask], found: dict[TopicPartition, ChangelogRecords]) -> int | None:
@@ -140,7 +137,7 @@ def _flush(left: list[WorkerTask], found: dict[TopicPartition, ChangelogRecords]
         except EmitsPending as pending:
             return pending.due_ms
         except StoreCorrupted as error:
-            left.pop(0).damage = error
+            left.pop(0).damage = without_frames(error)
             continue
         for name, changes in flushed.items():
             where = task.changelog(stores[name])
@@ -167,13 +164,13 @@ def _ends_of(
     return found
 
 
-def _offsets(task: WorkerTask) -> dict[TopicPartition, Committed]:
+def _offsets(task: WorkerTask) -> dict[TopicPartition, CommittedOffset]:
     """Return the offsets of all inputs with the task's text. An input that was not read since the
     start has its old offset again: the clock alone may have closed windows, which the text says."""
     text = task.task.metadata()
     partition = task.task_id.partition
     return {
-        TopicPartition(topic, partition): Committed(offset, text)
+        TopicPartition(topic, partition): CommittedOffset(offset, text)
         for topic, offset in {**task.committed, **task.task.positions()}.items()
     }
 
@@ -184,7 +181,7 @@ def _store(tasks: Sequence[WorkerTask]) -> None:
             if task.database is not None:
                 task.database.commit(task.unstored)
         except StoreCorrupted as error:
-            task.damage = error
+            task.damage = without_frames(error)
         else:
             task.unstored.clear()
             task.views.clear()

@@ -3,13 +3,16 @@
 `AtLeastOnce` sends outputs as they come and commits offsets afterwards. Invariants of each form:
 `send` and `log` return before the records are acknowledged, and `written` afterwards, or raises the
 error of what failed; after an error of `commit` nothing that it was given counts as committed.
+
+A move to another engine marks the texts of the offsets, so that no worker goes on where the app was
+before.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from moldau.client import Consumer, Deliveries, KafkaError, OffsetAndMetadata, Producer
 from moldau.client import TopicPartition as TopicPartition
@@ -17,11 +20,16 @@ from moldau.errors.codes import ErrorCode
 from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.state.changes import ChangelogRecords
-from moldau.streams.worker.committed import Committed
 
 LOG: Final = logging.getLogger("moldau.streams")
 LOST: Final = frozenset(
-    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        # If another member has the name, the next poll says so.
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
 )
 _LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
 QUIET_S: Final = 4.0
@@ -34,6 +42,30 @@ WITHOUT_TEXTS: Final = (
     "offsets are committed without stream times, so after a restart windows may stay open longer; "
     "raise offset.metadata.max.bytes on the brokers and start the app again"
 )
+
+_MOVED: Final = "moved to Spark "
+
+
+class CommittedOffset(NamedTuple):
+    """The offset at which a group continues, and the text that was kept with it."""
+
+    offset: int
+    metadata: str
+
+
+def marked(text: str) -> str:
+    """Return the text of an offset from which no worker goes on."""
+    return _MOVED + unmarked(text)
+
+
+def unmarked(text: str) -> str:
+    """Return the text as it was before it was marked."""
+    return text.removeprefix(_MOVED)
+
+
+def is_marked(text: str) -> bool:
+    """Whether the app has moved away since this was committed."""
+    return text.startswith(_MOVED)
 
 
 class MembershipLost(Exception):
@@ -55,57 +87,47 @@ class Committer(Protocol):
     def is_atomic(self) -> bool:
         """Whether a commit covers all that was sent, so that tasks are committed together or not at
         all."""
-        ...
 
     async def start(self) -> None:
         """Connect."""
-        ...
 
     async def aclose(self) -> None:
         """Deliver what may be delivered, drop the rest, and disconnect."""
-        ...
 
     async def find(self, topic: str) -> None:
         """Wait until the topic exists; a broker that creates topics for producers does so now."""
-        ...
 
     async def keep(self, topic: str, key: bytes, value: bytes) -> None:
         """Write one record to partition 0 that belongs to no task, and wait until it is there."""
-        ...
 
     async def send(self, outputs: Outputs) -> None:
         """Send the outputs, without waiting until they are acknowledged."""
-        ...
 
     async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
         """Send changes of a store to its changelog, without waiting until they are acknowledged."""
-        ...
 
     async def written(
         self,
         logged: Mapping[TopicPartition, Deliveries],
-        offsets: Mapping[TopicPartition, Committed],
+        offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> dict[TopicPartition, int]:
         """Wait until all that was sent is acknowledged. Return the ends of what was logged.
 
         `offsets` will be given to `commit`; an atomic committer sends them meanwhile.
         """
-        ...
 
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit the offsets of the group with their texts, and what was sent before.
 
         Raise MembershipLost if the group has continued without this worker, CommitLater during a
         rebalance.
         """
-        ...
 
     async def revert(self) -> None:
         """Undo what was sent since the last commit, if that can be done."""
-        ...
 
 
-class Sending:
+class RecordSender:
     """The part of a committer that sends records with a producer."""
 
     def __init__(self, producer: Producer) -> None:
@@ -127,13 +149,16 @@ class Sending:
         """Send the outputs, without waiting until they are acknowledged."""
         if outputs.topic not in self._found:
             await self.find(outputs.topic)
+        partitions = outputs.partitions
+        if outputs.partitioning is not None:
+            partitions = outputs.chosen(len(await self.producer.partitions(outputs.topic)))
         await self.producer.send_many(
             outputs.topic,
             outputs.values,
             keys=outputs.keys,
             headers=outputs.headers or None,
             timestamps_ms=outputs.timestamps,
-            partition=outputs.partitions or None,
+            partition=partitions or None,
         )
 
     async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
@@ -164,7 +189,7 @@ class AtLeastOnce:
 
     def __init__(self, producer: Producer, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._sending = Sending(producer)
+        self._sending = RecordSender(producer)
         self._are_texts_refused = False
         self.find = self._sending.find
         self.send = self._sending.send
@@ -181,7 +206,7 @@ class AtLeastOnce:
     async def written(
         self,
         logged: Mapping[TopicPartition, Deliveries],
-        offsets: Mapping[TopicPartition, Committed],
+        offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> dict[TopicPartition, int]:
         """Wait until all that was sent is acknowledged; offsets come after it."""
         return await self._sending.written(logged)
@@ -190,7 +215,7 @@ class AtLeastOnce:
         """Write one record to partition 0, and wait until it is there."""
         await self._sending.producer.send_and_wait(topic, value, key=key, partition=0)
 
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit the offsets of the group with their texts, or without if those are refused."""
         if not offsets:
             return

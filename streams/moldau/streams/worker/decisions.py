@@ -1,7 +1,7 @@
-"""What a worker does next with its tasks: commit, revert, close, heal.
+"""What a worker does next with its tasks: commit, revert, close, rebuild.
 
 Two things can go wrong with a task, and they are kept apart. It is *reverted* if what it did since
-the last commit does not count: its stores are sound, so it is made again from them. It is *healed*
+the last commit does not count: its stores are sound, so it is made again from them. It is *rebuilt*
 if its store is damaged: the files are set aside, and the stores are made from their changelogs.
 
 Invariants: an atomic commit covers all tasks that run, because what they sent cannot be told apart,
@@ -9,14 +9,20 @@ so tasks that were touched are reverted together (one with an unfinished batch i
 and has sent nothing); a task is made again only after it was closed.
 
 A volatile core: events change it, and `ready` hands out what to do once.
+
+Whether an input was deleted is decided here too. A broker that has just started may not know a
+topic yet, and a look may fail. So an input counts as deleted when all looks of some seconds that
+were answered did not find it; the worker goes on meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moldau.errors import without_frames
+from moldau.streams.problems import InputDeleted
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 
 if TYPE_CHECKING:
@@ -26,8 +32,13 @@ REVERTS_MAX: Final = 20
 """After so many reverts without a commit between them, the worker fails."""
 _WAIT_S_MAX: Final = 1.0
 
+GONE_S: Final = 10.0
+"""How long an input has to be gone to count as deleted."""
+LOOK_S: Final = 1.0
+"""The time between two looks, and how long one may take."""
 
-class Again(NamedTuple):
+
+class TaskRestart(NamedTuple):
     """A closed task to make again; `origins` has the first offset that it was given, by input."""
 
     task_id: TaskId
@@ -47,7 +58,7 @@ class Ready:
     suspend: tuple[TaskId, ...] = ()
     wait_s: float = 0.0
     """Wait so long before tasks are made again: the last attempts have failed."""
-    remake: tuple[Again, ...] = ()
+    remake: tuple[TaskRestart, ...] = ()
     """Closed tasks to make again from the last commit, if they are still assigned."""
     commit: tuple[TaskId, ...] = ()
 
@@ -76,7 +87,7 @@ class Decisions:
         self._suspend: dict[TaskId, None] = {}
         self._close: dict[TaskId, None] = {}
         self._set_aside: dict[TaskId, None] = {}
-        self._remake: dict[TaskId, Again] = {}
+        self._remake: dict[TaskId, TaskRestart] = {}
         self._is_rebalancing = False
         self._reverts = 0
         self.failure: Exception | None = None
@@ -102,16 +113,16 @@ class Decisions:
         self.commit_at = now + self._interval_s
         if is_anything:
             self._reverts = 0
-        self._heal()
+        self._remake_damaged()
 
     def on_commit_later(self) -> None:
         """The group accepts no commit now. The tasks go on."""
-        self._heal()
+        self._remake_damaged()
 
     def on_membership_lost(self) -> None:
         """All tasks belong to others; what is not committed is theirs to do again."""
         self._revert = self._is_atomic
-        self._heal()
+        self._remake_damaged()
         self._remake.clear()
         self._close |= dict.fromkeys(self._tasks)
 
@@ -119,24 +130,24 @@ class Decisions:
         """What was sent since the last commit does not count."""
         self._reverts += 1
         if self._reverts > REVERTS_MAX:
-            self.failure = error
+            self.failure = without_frames(error)
         self._revert_touched()
-        self._heal()
+        self._remake_damaged()
 
     def on_damage(self) -> None:
         """Work was interrupted by a store: its task has a `damage`."""
         if self._is_atomic:
             self._revert_touched()
-        self._heal()
+        self._remake_damaged()
 
     def on_made(self) -> None:
         """Tasks were made; those whose stores are damaged have a `damage`."""
-        self._heal()
+        self._remake_damaged()
 
     def on_rebalanced(self) -> None:
         """Tasks were made for the partitions that have come."""
         self._is_rebalancing = True
-        self._heal()
+        self._remake_damaged()
 
     def on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions go, or come back at once: commit their tasks, then suspend them."""
@@ -169,7 +180,7 @@ class Decisions:
             commit, self._commit = tuple(self._commit), {}
             return Ready(commit=commit)
         self._commit.clear()
-        remake: tuple[Again, ...] = ()
+        remake: tuple[TaskRestart, ...] = ()
         if not self._is_rebalancing:
             remake, self._remake = tuple(self._remake.values()), {}
         ready = Ready(
@@ -199,7 +210,7 @@ class Decisions:
         most = self._uncommitted_bytes_max
         return any(each.uncommitted_bytes() > most for each in able)
 
-    def _heal(self) -> None:
+    def _remake_damaged(self) -> None:
         damaged = [each for each in self._tasks.values() if each.damage is not None]
         self._close_and_remake(damaged)
         self._set_aside |= dict.fromkeys(each.task_id for each in damaged)
@@ -211,7 +222,7 @@ class Decisions:
     def _close_and_remake(self, tasks: Iterable[WorkerTask]) -> None:
         for each in tasks:
             self._close[each.task_id] = None
-            self._remake[each.task_id] = Again(each.task_id, each.inputs, each.origins)
+            self._remake[each.task_id] = TaskRestart(each.task_id, each.inputs, each.origins)
 
     def _of(self, state: TaskState) -> list[TaskId]:
         return [task_id for task_id, task in self._tasks.items() if task.state is state]
@@ -221,3 +232,39 @@ class Decisions:
         return [
             task_id for task_id, task in self._tasks.items() if not given.isdisjoint(task.inputs)
         ]
+
+
+class InputWatch:
+    """The inputs of an app, and since when the cluster does not know them."""
+
+    def __init__(self, app: str, inputs: Sequence[str]) -> None:
+        self._app = app
+        self.inputs = tuple(inputs)
+        self._look_at: float | None = None
+        self._gone_since: dict[str, float] = {}
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether an input may be gone."""
+        return self._look_at is not None
+
+    def doubt(self, now: float) -> None:
+        """Look at once: something has changed that may be a deleted input."""
+        self._look_at = now
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to look."""
+        return self._look_at is not None and now >= self._look_at
+
+    def on_look(self, there: Container[str] | None, now: float) -> None:
+        """Take the topics that exist; None if the look failed, which says nothing. Raise
+        InputDeleted if inputs have been gone for long enough."""
+        self._look_at = now + LOOK_S
+        if there is None:
+            return
+        gone = [name for name in self.inputs if name not in there]
+        self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
+        if not gone:
+            self._look_at = None
+        if any(now - since >= GONE_S for since in self._gone_since.values()):
+            raise InputDeleted(self._app, gone)

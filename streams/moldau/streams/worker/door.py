@@ -7,7 +7,7 @@ records are processed.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from moldau.client import (
     LATEST,
     Admin,
     Consumer,
+    Deliveries,
     KafkaError,
     NewTopic,
     PartitionColumns,
@@ -29,24 +30,27 @@ from moldau.client import TopicPartition as TopicPartition
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime
-from moldau.streams.engine.batches import Chunk
+from moldau.runtime.timeouts import timeout
+from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.spans import SendSpans
 from moldau.streams.plan.topics import InternalTopic
-from moldau.streams.worker.committed import Committed
-from moldau.streams.worker.committer import AtLeastOnce, Committer
+from moldau.streams.worker.committer import AtLeastOnce, CommittedOffset, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.settings import AppSettings, replication_factor
-from moldau.streams.worker.traced import TracedCommitter
 
 _RECORDS_MAX: Final = 5000
 _READ_S: Final = 0.1
+_ENDS_S: Final = 1.0
+"""How long the worker waits for ends that it asks for."""
+_PURGE_S: Final = 30.0
+"""How long a worker waits for the deletion of records that it has processed."""
 
 TopicNames = Callable[[], Awaitable[set[str]]]
-Told = Callable[[Sequence[TopicPartition]], Awaitable[None]]
+PartitionListener = Callable[[Sequence[TopicPartition]], Awaitable[None]]
 
 
-class Fetched(NamedTuple):
+class FetchedChunk(NamedTuple):
     """Records of one partition."""
 
     where: TopicPartition
@@ -64,9 +68,9 @@ class TopicFacts(NamedTuple):
 class Rebalance(RebalanceListener):
     """The worker's callbacks for partitions that move."""
 
-    assigned: Told
-    revoked: Told
-    lost: Told
+    assigned: PartitionListener
+    revoked: PartitionListener
+    lost: PartitionListener
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         await self.assigned(partitions)
@@ -117,7 +121,7 @@ class Reader:
             if where not in known:
                 self._consumer.seek(where, offset)
 
-    async def read(self, timeout_s: float) -> list[Fetched]:
+    async def read(self, timeout_s: float) -> list[FetchedChunk]:
         """Return the next records."""
         assert self._consumer is not None
         return [_fetched(each) for each in await self._consumer.poll(timeout_s)]
@@ -152,12 +156,14 @@ class Door:
             "group.instance.id": member,
             "client.id": member,
             "max.poll.records": str(_RECORDS_MAX),
-            **settings.of("consumer"),
+            **settings.of_running("consumer"),
             **isolation,
             "group.id": app,
             "enable.auto.commit": "false",
             "allow.auto.create.topics": "false",
         }
+        self.has_own_name = of_group["group.instance.id"] == member
+        """Whether the worker is in its group by the name that its state directory keeps."""
         # Interceptors look at records, which columns do not make.
         self._has_interceptors = bool(of_group.get("interceptor.classes"))
         self._records_max = int(of_group["max.poll.records"])
@@ -167,19 +173,25 @@ class Door:
         self.committer = self._committer(settings, member, runtime)
         if settings.tracer is not None:
             self.committer = TracedCommitter(self.committer, SendSpans(settings.tracer))
-        self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
+        # It is started before the others.
+        of_admin = {"client.id": member, **settings.patient("admin", is_first=True)}
+        self.admin = Admin(of_admin, runtime=runtime)
+        self._waits_s = int(settings.patient("consumer")["default.api.timeout.ms"]) / 1000
         # Changelogs hold what is aborted if the app has ever had exactly-once.
-        of_changelogs = {"isolation.level": "read_committed", **settings.of("restore.consumer")}
+        of_changelogs = {
+            "isolation.level": "read_committed",
+            **settings.patient("restore.consumer"),
+        }
         self.changelogs = Reader(of_changelogs, f"{member}-restore", runtime)
-        of_globals = {**settings.of("global.consumer"), **isolation}
+        of_globals = {**settings.patient("global.consumer"), **isolation}
         self.globals = Reader(of_globals, f"{member}-global", runtime)
 
     def _committer(self, settings: AppSettings, member: str, runtime: Runtime) -> Committer:
-        given = {"client.id": member, **settings.of("producer")}
+        given = {"client.id": member, **settings.patient("producer")}
         if not settings.is_exactly_once:
             return AtLeastOnce(Producer(given, runtime=runtime), self.consumer)
-        timeout = {"transaction.timeout.ms": str(settings.transaction_timeout_ms)}
-        of_transactions = {**given, **timeout, "transactional.id": member}
+        within = {"transaction.timeout.ms": str(settings.transaction_timeout_ms)}
+        of_transactions = {**given, **within, "transactional.id": member}
         make = partial(Producer, of_transactions, runtime=runtime)
         return ExactlyOnce(make, self.consumer, self.topics, runtime)
 
@@ -264,9 +276,18 @@ class Door:
         return None if is_stopping() else value
 
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
-        """Delete the records below these offsets, if the partition's leader answers."""
-        if before:
-            await self.admin.delete_records(before)
+        """Delete the records below these offsets, if the partition's leader answers in time. If it
+        does not, a later purge deletes them."""
+        if not before:
+            return
+        try:
+            async with timeout(_PURGE_S):
+                await self.admin.delete_records(before)
+        except TimeoutError:
+            return
+        except KafkaError as error:
+            if not error.retriable:
+                raise
 
     # Input
 
@@ -280,7 +301,7 @@ class Door:
         if topics:
             await self.consumer.subscribe(topics, listener=rebalance)
 
-    async def poll(self, timeout_s: float) -> list[Fetched]:
+    async def poll(self, timeout_s: float) -> list[FetchedChunk]:
         """Return records as soon as there are some, or none after `timeout_s`.
 
         Rebalances happen inside this call.
@@ -290,7 +311,7 @@ class Door:
         self._settled = generation
         return found
 
-    async def _polled(self, timeout_s: float) -> list[Fetched]:
+    async def _polled(self, timeout_s: float) -> list[FetchedChunk]:
         if self._has_interceptors:
             return [_fetched(each) for each in await self.consumer.poll(timeout_s)]
         batches = await self.consumer.poll_batches(timeout_s, max_records=self._records_max)
@@ -355,23 +376,30 @@ class Door:
         """
         unknown = [where for where in partitions if self.lag(where) is None]
         if unknown:
-            self._ends.update(await self.consumer.end_offsets(unknown))
+            # What is not known yet stays so, and the next turn asks again.
+            try:
+                with suppress(TimeoutError):
+                    async with timeout(_ENDS_S):
+                        self._ends.update(await self.consumer.end_offsets(unknown))
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
 
     async def committed(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, Committed]:
+    ) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets and texts of those partitions that have some."""
         if not partitions:
             return {}
-        found = await self.consumer.committed(partitions)
+        found = await self.consumer.committed(partitions, timeout_s=self._waits_s)
         return {
-            where: Committed(each.offset, each.metadata)
+            where: CommittedOffset(each.offset, each.metadata)
             for where, each in found.items()
             if each is not None
         }
 
 
-def _fetched_columns(part: PartitionColumns) -> Fetched:
+def _fetched_columns(part: PartitionColumns) -> FetchedChunk:
     """Take fetched columns as lists: no object is made of a record."""
     headers = part.headers
     chunk = Chunk(
@@ -382,10 +410,10 @@ def _fetched_columns(part: PartitionColumns) -> Fetched:
         part.next_offset,
         None if headers is None else headers.tolist(),
     )
-    return Fetched(TopicPartition(part.topic, part.partition), chunk)
+    return FetchedChunk(TopicPartition(part.topic, part.partition), chunk)
 
 
-def _fetched(part: PartitionRecords) -> Fetched:
+def _fetched(part: PartitionRecords) -> FetchedChunk:
     headers = [each.headers for each in part.records]
     chunk = Chunk(
         part.offsets(),
@@ -395,4 +423,49 @@ def _fetched(part: PartitionRecords) -> Fetched:
         part.next_offset,
         headers if any(headers) else None,
     )
-    return Fetched(TopicPartition(part.topic, part.partition), chunk)
+    return FetchedChunk(TopicPartition(part.topic, part.partition), chunk)
+
+
+class TracedCommitter:
+    """Changes of stores have no spans: no reader follows them but a restore."""
+
+    def __init__(self, committer: Committer, spans: SendSpans) -> None:
+        self._committer = committer
+        self._spans = spans
+        self.is_atomic = committer.is_atomic
+        self.start = committer.start
+        self.find = committer.find
+        self.keep = committer.keep
+        self.log = committer.log
+        self.commit = committer.commit
+
+    async def aclose(self) -> None:
+        """Disconnect. What is not acknowledged is not known to be there."""
+        try:
+            await self._committer.aclose()
+        finally:
+            self._spans.end("the worker ended")
+
+    async def send(self, outputs: Outputs) -> None:
+        """Send the outputs, each record of a trace with a span."""
+        self._spans.begin(outputs)
+        await self._committer.send(outputs)
+
+    async def written(
+        self,
+        logged: Mapping[TopicPartition, Deliveries],
+        offsets: Mapping[TopicPartition, CommittedOffset],
+    ) -> dict[TopicPartition, int]:
+        """Wait until all that was sent is acknowledged; its spans end with that."""
+        is_written = False
+        try:
+            ends = await self._committer.written(logged, offsets)
+            is_written = True
+        finally:
+            self._spans.end(None if is_written else "the outputs are not acknowledged")
+        return ends
+
+    async def revert(self) -> None:
+        """Undo what was sent since the last commit."""
+        await self._committer.revert()
+        self._spans.end("the transaction was aborted")

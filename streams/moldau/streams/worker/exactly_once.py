@@ -28,14 +28,14 @@ from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.state.changes import ChangelogRecords
-from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import (
     LOG,
     LOST,
     WITHOUT_TEXTS,
     CommitReverted,
+    CommittedOffset,
     MembershipLost,
-    Sending,
+    RecordSender,
     TopicPartition,
 )
 
@@ -85,7 +85,7 @@ class ExactlyOnce:
         self._make_producer = make_producer
         self._consumer = consumer
         self._runtime = runtime
-        self._sending = Sending(make_producer())
+        self._sending = RecordSender(make_producer())
         self._are_texts_refused = False
         self._is_open = False
         self._is_broken = False
@@ -133,7 +133,7 @@ class ExactlyOnce:
     async def written(
         self,
         logged: Mapping[TopicPartition, Deliveries],
-        offsets: Mapping[TopicPartition, Committed],
+        offsets: Mapping[TopicPartition, CommittedOffset],
     ) -> dict[TopicPartition, int]:
         """Send the offsets, and wait until all that was sent is acknowledged. Return the ends of
         what was logged.
@@ -155,7 +155,7 @@ class ExactlyOnce:
                     sending.exception()  # it is seen, whatever else has failed
             return ends
 
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit the transaction with the offsets that `written` has sent. Raise CommitReverted if
         it cannot be committed, or if it is not known whether it is."""
         if not self._is_open:
@@ -164,7 +164,7 @@ class ExactlyOnce:
             await self._sending.producer.commit_transaction()
             self._is_open = False
 
-    async def _send_offsets(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+    async def _send_offsets(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Send offsets with the transaction. The coordinator gives no final answer for a deleted
         topic, so look whether all exist."""
         group = self._consumer.group_metadata()
@@ -187,7 +187,7 @@ class ExactlyOnce:
         raise CommitReverted(f"the group's coordinator took no offsets for {_OFFSETS_S:g} s")
 
     def _texts(
-        self, offsets: Mapping[TopicPartition, Committed]
+        self, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, int | OffsetAndMetadata]:
         return {
             where: OffsetAndMetadata(each.offset, "" if self._are_texts_refused else each.metadata)
@@ -205,7 +205,7 @@ class ExactlyOnce:
                 self._is_broken = True
         if self._is_broken:
             await self._sending.producer.aclose(abort=True)
-            self._sending = Sending(self._make_producer())
+            self._sending = RecordSender(self._make_producer())
             await self._sending.producer.start()
         self._is_open = self._is_broken = False
 

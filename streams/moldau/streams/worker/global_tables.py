@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from moldau.folds.progress import FoldProgress
 from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, TaskDatabase, position_name
-from moldau.streams.worker.door import Door, Fetched, TopicFacts, TopicPartition
+from moldau.streams.worker.door import Door, FetchedChunk, TopicFacts, TopicPartition
 from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.restore import holds
 from moldau.streams.worker.state_directory import GLOBAL
 from moldau.streams.worker.tasks import Database, OpenDatabase, store_kinds
 
@@ -50,7 +52,7 @@ class GlobalTables:
         self._topics: Mapping[str, TopicFacts] = {}
         self._database: Database | None = None
         self._open: Callable[[], Database] | None = None
-        self._read_to: dict[TopicPartition, int] = {}
+        self._progress = FoldProgress()
         self._ends: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
         self._unflushed = 0
@@ -76,8 +78,8 @@ class GlobalTables:
         ends = await self._door.ends(sorted(set(partitions)))
         self._ends = {where: end for where, (_, end) in ends.items()}
         await self._gate.run(self._open_at, ends)
-        self._reports.restoring_globals(self._read_to, self._ends)
-        await self._door.globals.read_from(self._read_to)
+        self._reports.restoring_globals(self._progress.positions, self._ends)
+        await self._door.globals.read_from(self._progress.positions)
 
     def _open_at(self, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Open the database and find where each partition continues; runs on a thread."""
@@ -88,16 +90,17 @@ class GlobalTables:
             self._set_aside(error)
             database = self._open()
         self._database = database
-        self._read_to = {where: end for where, (_, end) in ends.items()}
+        positions = dict(self._ends)
         for name, table in self._tables.items():
             for where, offset in self._positions(database, name, table, ends).items():
-                self._read_to[where] = min(self._read_to[where], offset)
+                positions[where] = min(positions[where], offset)
             backing = database.backing(name)
             if name in self.stores:
                 self.stores[name].renew(backing)
             else:
                 self.stores[name] = GlobalStore(table, backing, cache_bytes=self._cache_bytes)
-        self._stored = dict(self._read_to)
+        self._progress = FoldProgress(positions)
+        self._stored = positions
 
     def _positions(
         self,
@@ -115,7 +118,7 @@ class GlobalTables:
             position = database.position(position_name(name, partition))
             if position is None:
                 found[where] = first
-            elif position.topic_id == facts.topic_id and first <= position.offset <= end:
+            elif holds(position, first, end, facts):
                 found[where] = position.offset
             else:
                 self._reports.cleared_global(name, table.topic)
@@ -132,9 +135,7 @@ class GlobalTables:
 
     async def restore(self, is_stopping: Callable[[], bool]) -> None:
         """Read until the tables hold what the topics held at the start, or the worker stops."""
-        while not is_stopping() and any(
-            self._read_to[where] < end for where, end in self._ends.items()
-        ):
+        while not is_stopping() and self._progress.unread(self._ends):
             await self._take_in(await self._door.globals.read(_POLL_S))
             await self.commit()
         await self._gate.run(self._flush)
@@ -147,17 +148,17 @@ class GlobalTables:
         if fetched:
             await self._take_in(fetched)
 
-    async def _take_in(self, fetched: Sequence[Fetched]) -> None:
+    async def _take_in(self, fetched: Sequence[FetchedChunk]) -> None:
         try:
             for failed in await self._gate.run(self._apply, fetched):
                 self._reports.skipped_global(str(failed))
         except StoreCorrupted as error:
             await self.heal(error)
             return
-        for where in self._read_to:
-            self._read_to[where] = max(self._read_to[where], self._door.globals.position(where))
+        reached = {where: self._door.globals.position(where) or None for where in self._stored}
+        self._progress.on_read(reached)
 
-    def _apply(self, fetched: Sequence[Fetched]) -> list[RecordFailed]:
+    def _apply(self, fetched: Sequence[FetchedChunk]) -> list[RecordFailed]:
         """Apply records, on a thread. A table that already has some of them applies them again."""
         skipped = []
         for where, chunk in fetched:
@@ -168,7 +169,7 @@ class GlobalTables:
 
     async def commit(self) -> None:
         """Store the applied records with their offsets."""
-        if self._read_to != self._stored:
+        if self._progress.positions != self._stored:
             await self._gate.run(self._store)
 
     def _store(self) -> None:
@@ -178,11 +179,11 @@ class GlobalTables:
                 position_name(name, where.partition): ChangelogPosition(
                     offset, self._topics[where.topic].topic_id
                 )
-                for where, offset in self._read_to.items()
+                for where, offset in self._progress.positions.items()
                 for name in self._of_topic[where.topic]
             }
         )
-        self._stored = dict(self._read_to)
+        self._stored = dict(self._progress.positions)
         if self._unflushed >= _FLUSH_RECORDS:
             self._flush()
 

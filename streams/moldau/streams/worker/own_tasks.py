@@ -1,23 +1,31 @@
 """The tasks of a worker: opened, restored and closed as partitions come and go.
 
 Invariants: a task is in `tasks` from its making to its closing; only a task with restored stores is
-RUNNING. Whether a task is committed, reverted or healed is decided elsewhere (`Decisions`).
+RUNNING. Whether a task is committed, reverted or rebuilt is decided elsewhere (`Decisions`).
+
+The directories of tasks that went to other workers are deleted after they were unused for long. A
+task that comes back within `state.cleanup.delay.ms` finds its stores; after that it would have to
+read most of its changelogs anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
+from moldau.errors import without_frames
 from moldau.runtime import Runtime
-from moldau.streams.engine.global_table import LooksUp
+from moldau.runtime.files import Files
+from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, UnfitTopic, outgrown
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
-from moldau.streams.worker.committed import Committed, is_marked
-from moldau.streams.worker.decisions import Again
+from moldau.streams.worker.committer import CommittedOffset, is_marked
+from moldau.streams.worker.decisions import TaskRestart
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.lake_tables import LakeTables
@@ -35,6 +43,8 @@ from moldau.streams.worker.tasks import (
 )
 
 RESTORE_POLL_S: Final = 0.1
+
+_TASK: Final = re.compile(r"\d+_\d+")
 
 
 class OwnTasks:
@@ -129,7 +139,7 @@ class OwnTasks:
             if count < needed:
                 raise UnfitTopic(topic, count, needed)
 
-    async def make_again(self, again: Sequence[Again]) -> None:
+    async def make_again(self, again: Sequence[TaskRestart]) -> None:
         """Make tasks again as the last commit left them. Input is read again from the committed
         offsets; without one, from where the task began."""
         inputs = [where for each in again for where in each.inputs]
@@ -152,7 +162,7 @@ class OwnTasks:
     async def _sort_out(
         self,
         wanted: Mapping[TaskId, tuple[Program, tuple[TopicPartition, ...]]],
-        committed: Mapping[TopicPartition, Committed],
+        committed: Mapping[TopicPartition, CommittedOffset],
     ) -> None:
         """Close the tasks that are no longer here, and those that another worker has run in
         between, which this worker may not know; resume the others."""
@@ -194,7 +204,7 @@ class OwnTasks:
         task_id: TaskId,
         program: Program,
         inputs: tuple[TopicPartition, ...],
-        committed: Mapping[TopicPartition, Committed],
+        committed: Mapping[TopicPartition, CommittedOffset],
     ) -> WorkerTask:
         """Open the stores of a task and make it; runs on a thread. Raise StateError if the app has
         moved to another engine."""
@@ -210,7 +220,7 @@ class OwnTasks:
         backings = {}
         if database is not None:
             backings = {store.name: database.backing(store.name) for store in program.stores}
-        held: dict[str, LooksUp] = {} if self._globals is None else {**self._globals.stores}
+        held: dict[str, LookupTable] = {} if self._globals is None else {**self._globals.stores}
         held |= {} if self._lakes is None else self._lakes.rows
         task = self._make_task(program, task_id.partition, backings, texts, held)
         for topic in set(program.inputs).difference(where.topic for where in inputs):
@@ -270,14 +280,14 @@ class OwnTasks:
     # Restoring
 
     async def _begin_restoring(
-        self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, Committed]
+        self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, CommittedOffset]
     ) -> None:
         ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
         for task in tasks:
             try:
                 cleared = await self._gate.run(restore.begin, task, ends, self.topics, committed)
             except StoreCorrupted as error:
-                task.damage = error
+                task.damage = without_frames(error)
                 continue
             self._reports.restoring(task, cleared)
             self._settle(task)
@@ -324,3 +334,34 @@ class OwnTasks:
 def forget_frames(error: StoreCorrupted) -> None:
     """Drop the frames of an error: they hold iterators, and with them the database."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
+class StaleTasks:
+    """The unused task directories of one worker. `delay_s` is how long one is kept."""
+
+    def __init__(self, tasks_path: str, files: Files, delay_s: float) -> None:
+        self._path = tasks_path
+        self._files = files
+        self._delay_s = delay_s
+        self._since: dict[str, float] = {}
+        self._look_at_s = 0.0
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether to look for unused directories now: true a few times in each delay."""
+        if now_s < self._look_at_s:
+            return False
+        self._look_at_s = now_s + max(0.1, min(60.0, self._delay_s / 4))
+        return True
+
+    def clean(self, used: Set[str], now_s: float, deleted: Callable[[str], None]) -> None:
+        """Delete directories that were unused for the delay; call `deleted` for each."""
+        if not self._files.exists(self._path):
+            return
+        found = {name for name in self._files.list(self._path) if _TASK.fullmatch(name)}
+        unused = found - used
+        self._since = {name: self._since.get(name, now_s) for name in sorted(unused)}
+        for name, since in list(self._since.items()):
+            if now_s - since >= self._delay_s:
+                self._files.remove_tree(posixpath.join(self._path, name))
+                del self._since[name]
+                deleted(name)

@@ -68,18 +68,15 @@ class OwnerAssignor(RangeAssignor):
         return {member: Share(partitions, data) for member, partitions in assignment.items()}
 
     def on_assignment(
-        self,
-        partitions: Sequence[TopicPartition],
-        generation: int,
-        user_data: bytes | None = None,
+        self, partitions: Sequence[TopicPartition], generation: int, user_data: bytes | None = None
     ) -> None:
         """Remember the addresses."""
         self._owners = {}
         try:
-            told = msgspec.json.decode(user_data or b"", type=Addresses)
+            reported = msgspec.json.decode(user_data or b"", type=Addresses)
         except msgspec.MsgspecError:
             return
-        for server, topics in told.servers.items():
+        for server, topics in reported.servers.items():
             for topic, numbers in topics.items():
                 for number in numbers:
                     self._owners[TopicPartition(topic, number)] = server

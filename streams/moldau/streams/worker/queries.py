@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from moldau.records import partition_for_key
 from moldau.streams.engine.construction import Store
+from moldau.streams.plan.placement import Placement, placements
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.gate import Gate
@@ -64,6 +64,7 @@ class Queries:
         self._globals = global_tables
         self._owners = owners
         self._are_committed = are_committed
+        self._placements = placements(plan)
         self.widths: Mapping[str, int] = {}
         self.stores = {
             store.name: AppStore(store, program)
@@ -78,6 +79,10 @@ class Queries:
             known = ", ".join(sorted(self.stores)) or "none"
             raise NoSuchStore(f"app={self.app}: there is no store {name}; there are: {known}")
         return found
+
+    def placement(self, name: str) -> Placement:
+        """Return where the keys of a store lie."""
+        return self._placements.get(name, Placement())
 
     async def ask(self, store: str, question: Question) -> Any:
         """Return the answer of this worker's tasks, or raise NotHere or StoreUnavailable."""
@@ -96,18 +101,32 @@ class Queries:
         self, program: Program, spec: StoreSpec, question: Get | Fetch, key: bytes
     ) -> Answer:
         tasks = self._of(program)
+        if question.partitions:
+            return await self._ask_in(program, spec, question)
         readable = [each for each in tasks if each.state in _READABLE]
         found = await self._gate.ask(self._reading(readable, spec, question)) if readable else None
         if found:
             return found
         # The key is absent, or another worker has it.
-        partition = partition_for_key(key, self._width(program, spec))
+        way = self.placement(spec.name).partitioning
+        partition = way.partition(key, self._width(program, spec))
         task = next((each for each in tasks if each.task_id.partition == partition), None)
         if task is None:
             self._check_assigned(spec)
             raise self._elsewhere(program, spec, partition)
         self._check_readable(spec, [task])
         return found
+
+    async def _ask_in(self, program: Program, spec: StoreSpec, question: Get | Fetch) -> Answer:
+        """Look for a key in given partitions, all of which this worker must have."""
+        here = {each.task_id.partition: each for each in self._of(program)}
+        self._check_assigned(spec)
+        for partition in question.partitions:
+            if partition not in here:
+                raise self._elsewhere(program, spec, partition)
+        tasks = [here[partition] for partition in question.partitions]
+        self._check_readable(spec, tasks)
+        return await self._gate.ask(self._reading(tasks, spec, question))
 
     def owner(self, program: Program, partition: int) -> str | None:
         """Return the address of the worker that has this partition of a program."""

@@ -2,6 +2,10 @@
 
 Invariant: a restore is reported at its beginning and its end, with what is read; there are no
 reports for each record or commit.
+
+A worker is ready when it is in its group, and all its tasks run. A task that the group has assigned
+is waited for before it is made: its committed offsets are asked for first, and until they are known
+there is no task that could be seen not to run.
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from moldau.streams.worker.door import TopicPartition
-from moldau.streams.worker.tasks import TaskState, WorkerTask
+from moldau.streams.plan.misplaced import MisplacedKey
+from moldau.streams.plan.plan import Plan
+from moldau.streams.worker.door import Door, TopicPartition
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask, tasks_of
 
 LOG: Final = logging.getLogger("moldau.streams")
 
@@ -176,6 +182,10 @@ class Reports:
         """Report that the stores of a task were deleted, because another worker has the task."""
         LOG.info("streams: task %s: another worker has it; its stores here were deleted", task)
 
+    def misplaced(self, what: MisplacedKey) -> None:
+        """Report the first record of a topic whose key belongs into another partition."""
+        LOG.warning("streams: %s", what)
+
     def ended(self) -> None:
         """End the reports: the worker has stopped."""
 
@@ -204,3 +214,26 @@ def lag_of(tasks: Iterable[WorkerTask]) -> int:
         if task.state is TaskState.RESTORING
         for each in task.restoring.values()
     )
+
+
+class Readiness:
+    """What a worker waits for, for `/readyz`."""
+
+    def __init__(self, plan: Plan, tasks: Mapping[TaskId, WorkerTask], door: Door) -> None:
+        self._plan = plan
+        self._tasks = tasks
+        self._door = door
+
+    @property
+    def waits_for(self) -> str | None:
+        """What is missing; None if it is ready."""
+        if not self._door.is_member:
+            return "the worker joins its group"
+        waiting = [
+            f"task {task_id} is {task.state.value}"
+            for task_id, task in self._tasks.items()
+            if task.state is not TaskState.RUNNING
+        ]
+        assigned = tasks_of(self._plan, self._door.assigned())
+        waiting += [f"task {each} is being made" for each in assigned if each not in self._tasks]
+        return ", ".join(sorted(waiting)) or None

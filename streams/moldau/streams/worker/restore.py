@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping, Set
 
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.changes import ChangelogRecords
-from moldau.streams.worker.committed import Committed
-from moldau.streams.worker.door import Fetched, TopicFacts, TopicPartition
-from moldau.streams.worker.tasks import Restoring, WorkerTask
+from moldau.streams.worker.committer import CommittedOffset
+from moldau.streams.worker.door import FetchedChunk, TopicFacts, TopicPartition
+from moldau.streams.worker.tasks import RestoreProgress, WorkerTask
 
 
 def begin(
     task: WorkerTask,
     ends: Mapping[TopicPartition, tuple[int, int]],
     topics: Mapping[str, TopicFacts],
-    committed: Mapping[TopicPartition, Committed],
+    committed: Mapping[TopicPartition, CommittedOffset],
 ) -> list[str]:
     """Set what the task has to restore. Clear stores with useless rows and return their names."""
     cleared = []
@@ -34,22 +34,24 @@ def begin(
         if store.source_topic is not None:  # the rest is input that is not processed yet
             end = min(end, committed[where].offset if where in committed else first)
         position = task.database.position(store.name)
-        if position is not None and not _holds(position, first, end, topics[where.topic]):
+        if position is not None and not holds(position, first, end, topics[where.topic]):
             task.database.clear(store.name)
             cleared.append(store.name)
             position = None
         at = first if position is None else position.offset
-        task.restoring[where] = Restoring(store.name, where, at, at, end)
+        task.restoring[where] = RestoreProgress(store.name, where, at, at, end)
     return cleared
 
 
-def _holds(position: ChangelogPosition, first: int, end: int, topic: TopicFacts) -> bool:
+def holds(position: ChangelogPosition, first: int, end: int, topic: TopicFacts) -> bool:
+    """Whether a topic still has all that comes after a stored position, in the log of `first` to
+    `end`. If not, rows are useless: deletions of some may be gone."""
     return first <= position.offset <= end and position.topic_id == topic.topic_id
 
 
 def is_current(
     task: WorkerTask,
-    committed: Mapping[TopicPartition, Committed],
+    committed: Mapping[TopicPartition, CommittedOffset],
     ends: Mapping[TopicPartition, tuple[int, int]],
     marked: Set[TopicPartition] = frozenset(),
 ) -> bool:
@@ -110,7 +112,7 @@ def open_offsets(tasks: Iterable[WorkerTask]) -> dict[TopicPartition, int]:
     }
 
 
-def apply(task: WorkerTask, fetched: Fetched, topic: TopicFacts) -> int:
+def apply(task: WorkerTask, fetched: FetchedChunk, topic: TopicFacts) -> int:
     """Write the records before the end into the store and its database; return how many."""
     where, chunk = fetched
     at = task.restoring[where]

@@ -31,176 +31,85 @@ from moldau.config import (
     overrides,
 )
 from moldau.config.problems import UNKNOWN
+from moldau.link.settings import start_timeout_ms
 from moldau.tracing import Tracer
 
 EXACTLY_ONCE: Final = "exactly_once_v2"
 AT_LEAST_ONCE: Final = "at_least_once"
 
-state_dir = Setting(
-    "state.dir",
-    STRING,
-    "",
-    "The directory of the stores. Each app and each worker has a directory of its own in it; keep "
-    "it over restarts, so that stores need not be restored. Empty: one in the user's state "
-    "directory.",
-)
-state_cleanup_delay_ms = Setting(
-    "state.cleanup.delay.ms",
-    LONG,
-    600_000,
-    "The stores of a task that went to another worker are deleted after this time.",
-    check=at_least(0),
-)
-accept_topology_changes = Setting(
-    "accept.topology.changes",
-    BOOLEAN,
-    False,
-    "Start although stores, inputs or repartition topics are gone that the app had when it ran "
-    "before, as `--accept-changes`. What was in them stays in their topics.",
-)
-pattern_refresh_ms = Setting(
-    "pattern.refresh.interval.ms",
-    LONG,
-    30_000,
-    "How often an app that reads topics by a pattern looks for new ones.",
-    check=at_least(1),
-)
-application_server = Setting(
-    "application.server",
-    STRING,
-    "",
-    "host:port at which other workers of the app reach the queries of this one; what `--listen` "
-    "says, if it is empty.",
-)
-queries_listen = Setting(
-    "queries.listen",
-    STRING,
-    "",
-    "host:port at which the worker answers queries and serves metrics over HTTP, as `--listen`; "
-    "port 0 is one that the system chooses, and of several workers each has the next. Empty: no "
-    "server.",
-)
-queries_http_config = Setting(
-    "queries.http.config",
-    STRING,
-    "",
-    "A file with the settings that protect the queries, as `--http-config`: TLS, client "
-    "certificates, passwords, bearer tokens (docs/security.md). Empty: no protection.",
-)
-metrics_listener = Setting(
-    "moldau.metrics.listener",
-    STRING,
-    "",
-    "host:port at which the worker serves `/metrics`, `/healthz` and `/readyz` alone, as "
-    "`--metrics`; of several workers each has the next port. Empty: no such server.",
-)
-metrics_endpoint = Setting(
-    "moldau.metrics.otlp.endpoint",
-    STRING,
-    "",
-    "http://HOST:PORT of an OTLP receiver (http/protobuf) to push metrics to, as `--otlp`. "
-    "Empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, or none.",
-)
-traces_endpoint = Setting(
-    "moldau.traces.otlp.endpoint",
-    STRING,
-    "",
-    "http://HOST:PORT of an OTLP receiver (http/protobuf) for spans of records, as `--traces`. "
-    "Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says, or none.",
-)
-traces_ratio = Setting(
-    "moldau.traces.ratio",
-    DOUBLE,
-    None,
-    "The part of the traces that begin here that is recorded, as `--trace-ratio`: 0.01 is one "
+# fmt: off
+state_dir = Setting("state.dir", STRING, "",
+    doc="The directory of the stores. Each app and each worker has a directory of its own in it; "
+    "keep it over restarts, so that stores need not be restored. Empty: one in the user's state "
+    "directory.")
+state_cleanup_delay_ms = Setting("state.cleanup.delay.ms", LONG, 600_000, check=at_least(0),
+    doc="The stores of a task that went to another worker are deleted after this time.")
+accept_topology_changes = Setting("accept.topology.changes", BOOLEAN, False,
+    doc="Start although stores, inputs or repartition topics are gone that the app had when it ran "
+    "before, as `--accept-changes`. What was in them stays in their topics.")
+pattern_refresh_ms = Setting("pattern.refresh.interval.ms", LONG, 30_000, check=at_least(1),
+    doc="How often an app that reads topics by a pattern looks for new ones.")
+application_server = Setting("application.server", STRING, "",
+    doc="host:port at which other workers of the app reach the queries of this one; what "
+    "`--listen` says, if it is empty.")
+queries_listen = Setting("queries.listen", STRING, "",
+    doc="host:port at which the worker answers queries and serves metrics over HTTP, as "
+    "`--listen`; port 0 is one that the system chooses, and of several workers each has the next. "
+    "Empty: no server.")
+queries_http_config = Setting("queries.http.config", STRING, "",
+    doc="A file with the settings that protect the queries, as `--http-config`: TLS, client "
+    "certificates, passwords, bearer tokens (docs/security.md). Empty: no protection.")
+metrics_listener = Setting("moldau.metrics.listener", STRING, "",
+    doc="host:port at which the worker serves `/metrics`, `/healthz` and `/readyz` alone, as "
+    "`--metrics`; of several workers each has the next port. Empty: no such server.")
+metrics_endpoint = Setting("moldau.metrics.otlp.endpoint", STRING, "",
+    doc="http://HOST:PORT of an OTLP receiver (http/protobuf) to push metrics to, as `--otlp`. "
+    "Empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, or none.")
+traces_endpoint = Setting("moldau.traces.otlp.endpoint", STRING, "",
+    doc="http://HOST:PORT of an OTLP receiver (http/protobuf) for spans of records, as `--traces`. "
+    "Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says, or none.")
+traces_ratio = Setting("moldau.traces.ratio", DOUBLE, None, check=between(0.0, 1.0),
+    doc="The part of the traces that begin here that is recorded, as `--trace-ratio`: 0.01 is one "
     "record of a hundred. A record that comes with a trace follows that one. Without a value "
-    "OTEL_TRACES_SAMPLER decides, and all are recorded if it does not.",
-    check=between(0.0, 1.0),
-)
+    "OTEL_TRACES_SAMPLER decides, and all are recorded if it does not.")
 processing_guarantee = Setting(
-    "processing.guarantee",
-    STRING,
-    EXACTLY_ONCE,
-    "exactly_once_v2: outputs, changelogs and offsets of a commit are one transaction, so that "
+    "processing.guarantee", STRING, EXACTLY_ONCE, check=one_of(EXACTLY_ONCE, AT_LEAST_ONCE),
+    doc="exactly_once_v2: outputs, changelogs and offsets of a commit are one transaction, so that "
     "each record counts once, whatever crashes. at_least_once: no transactions; after a crash some "
-    "records are processed again. Kafka Streams' default is at_least_once.",
-    check=one_of(EXACTLY_ONCE, AT_LEAST_ONCE),
-)
-commit_interval_ms = Setting(
-    "commit.interval.ms",
-    LONG,
-    None,
-    "How often a worker commits. Until then caches hold updates back, and with exactly-once no "
+    "records are processed again. Kafka Streams' default is at_least_once.")
+commit_interval_ms = Setting("commit.interval.ms", LONG, None, check=at_least(0),
+    doc="How often a worker commits. Until then caches hold updates back, and with exactly-once no "
     "reader of committed records sees outputs. Without a value 100 with exactly_once_v2, as in "
-    "Kafka Streams, and 1000 with at_least_once, where Kafka Streams has 30,000.",
-    check=at_least(0),
-)
-poll_ms = Setting(
-    "poll.ms",
-    LONG,
-    100,
-    "How long a worker with nothing to do waits for records before it looks at the clock again.",
-    check=at_least(1),
-)
-buffered_records = Setting(
-    "buffered.records.per.partition",
-    INT,
-    1000,
-    "A partition with more records than this that wait to be processed is not fetched meanwhile.",
-    check=at_least(1),
-)
-max_task_idle_ms = Setting(
-    "max.task.idle.ms",
-    LONG,
-    0,
-    "How long a task with several inputs waits for records of an empty one, to take records in the "
-    "order of their times: 0 only if the broker has some, -1 never.",
-    check=at_least(-1),
-)
-cache_max_bytes = Setting(
-    "statestore.cache.max.bytes",
-    LONG,
-    64 << 20,
-    "Memory for the object caches of all stores of a worker. What does not fit is read from "
-    "RocksDB when it is needed. Kafka Streams' default is 10 MiB, of bytes and not of objects.",
-    check=at_least(0),
-)
-rocksdb_cache_bytes = Setting(
-    "rocksdb.block.cache.bytes",
-    LONG,
-    64 << 20,
-    "Memory for blocks that RocksDB has read, shared by all stores of a worker.",
-    check=at_least(0),
-)
+    "Kafka Streams, and 1000 with at_least_once, where Kafka Streams has 30,000.")
+poll_ms = Setting("poll.ms", LONG, 100, check=at_least(1),
+    doc="How long a worker with nothing to do waits for records before it looks at the clock "
+    "again.")
+buffered_records = Setting("buffered.records.per.partition", INT, 1000, check=at_least(1),
+    doc="A partition with more records than this that wait to be processed is not fetched "
+    "meanwhile.")
+task_timeout_ms = Setting("task.timeout.ms", LONG, 300_000, check=at_least(0),
+    doc="How long brokers may not answer while a worker starts, takes over tasks or restores them, "
+    "before it ends. Timeouts of the clients that are longer, or that you give, win.")
+max_task_idle_ms = Setting("max.task.idle.ms", LONG, 0, check=at_least(-1),
+    doc="How long a task with several inputs waits for records of an empty one, to take records in "
+    "the order of their times: 0 only if the broker has some, -1 never.")
+cache_max_bytes = Setting("statestore.cache.max.bytes", LONG, 64 << 20, check=at_least(0),
+    doc="Memory for the object caches of all stores of a worker. What does not fit is read from "
+    "RocksDB when it is needed. Kafka Streams' default is 10 MiB, of bytes and not of objects.")
+rocksdb_cache_bytes = Setting("rocksdb.block.cache.bytes", LONG, 64 << 20, check=at_least(0),
+    doc="Memory for blocks that RocksDB has read, shared by all stores of a worker.")
 rocksdb_write_buffer_bytes = Setting(
-    "rocksdb.write.buffer.bytes",
-    LONG,
-    8 << 20,
-    "How much a store collects before RocksDB writes a file; all stores together at most eight "
-    "times as much.",
-    check=at_least(64 << 10),
-)
-uncommitted_bytes_max = Setting(
-    "uncommitted.bytes.max",
-    LONG,
-    64 << 20,
-    "A task that holds more changes than this that are not committed is committed early.",
-    check=at_least(1),
-)
-replication_factor = Setting(
-    "replication.factor",
-    INT,
-    -1,
-    "Of the topics that the app makes; -1 is the broker's default.",
-    check=at_least(-1),
-)
+    "rocksdb.write.buffer.bytes", LONG, 8 << 20, check=at_least(64 << 10),
+    doc="How much a store collects before RocksDB writes a file; all stores together at most eight "
+    "times as much.")
+uncommitted_bytes_max = Setting("uncommitted.bytes.max", LONG, 64 << 20, check=at_least(1),
+    doc="A task that holds more changes than this that are not committed is committed early.")
+replication_factor = Setting("replication.factor", INT, -1, check=at_least(-1),
+    doc="Of the topics that the app makes; -1 is the broker's default.")
 repartition_purge_interval_ms = Setting(
-    "repartition.purge.interval.ms",
-    LONG,
-    30_000,
-    "How often records that all tasks are done with are deleted from repartition topics.",
-    check=at_least(0),
-)
+    "repartition.purge.interval.ms", LONG, 30_000, check=at_least(0),
+    doc="How often records that all tasks are done with are deleted from repartition topics.")
+# fmt: on
 
 STREAMS_SETTINGS: Final = SettingTable(
     [
@@ -220,6 +129,7 @@ STREAMS_SETTINGS: Final = SettingTable(
         poll_ms,
         buffered_records,
         max_task_idle_ms,
+        task_timeout_ms,
         cache_max_bytes,
         rocksdb_cache_bytes,
         rocksdb_write_buffer_bytes,
@@ -231,6 +141,8 @@ STREAMS_SETTINGS: Final = SettingTable(
 
 _TRANSACTION_TIMEOUT_MS: Final = 10_000
 """As in Kafka Streams: how long a worker that does not come back holds up readers of its output."""
+_CLIENT_TIMEOUT_MS: Final = 60_000
+"""What the clients wait by default."""
 _COMMIT_INTERVAL_MS: Final = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 1000}
 _ISOLATION: Final = "isolation.level"
 _CLIENTS: Final = ("restore.consumer", "global.consumer", "consumer", "producer", "admin")
@@ -274,6 +186,27 @@ class AppSettings:
         """How often a worker commits."""
         given = self.own[commit_interval_ms]
         return _COMMIT_INTERVAL_MS[self.own[processing_guarantee]] if given is None else given
+
+    @property
+    def _waits_ms(self) -> int:
+        return max(self.own[task_timeout_ms], _CLIENT_TIMEOUT_MS)
+
+    def patient(self, client: str, *, is_first: bool = False) -> dict[str, str]:
+        """Return the settings of a client for the start and the restore: it waits for brokers as
+        long as `task.timeout.ms` says, unless the user gives it another timeout. The first client
+        of a worker waits for its cluster as long as `start.timeout.ms` says."""
+        name = "max.block.ms" if client == "producer" else "default.api.timeout.ms"
+        given = self.of(client) if is_first else self.of_running(client)
+        return {name: str(self._waits_ms), **given}
+
+    def of_running(self, client: str) -> dict[str, str]:
+        """Return the settings of a client of a worker that has reached its cluster before: then
+        `start.timeout.ms`, which is for a cluster that is not up yet, does not end the worker."""
+        settings = self.of(client)
+        given = settings.get(start_timeout_ms.name, "0")
+        if given.isdecimal():
+            settings[start_timeout_ms.name] = str(max(self._waits_ms, int(given)))
+        return settings
 
     def of(self, client: str) -> dict[str, str]:
         """Return the settings of one of `_CLIENTS`."""

@@ -43,14 +43,8 @@ class StateDirectory:
         """
         files = runtime.files
         path = posixpath.join(absolute_path(root or DEFAULT), app, str(index))
-        files.make_dirs(path)
-        try:
-            lock = files.lock(posixpath.join(path, ".lock"))
-        except BlockingIOError:
-            raise StateInUse(
-                "another worker uses this state: stop it, or give this one its own --state",
-                path=path,
-            ) from None
+        text = "another worker uses this state: stop it, or give this one its own --state"
+        lock = files.lock_directory(path, ".lock", lambda: StateInUse(text, path=path))
         name = posixpath.join(path, "member")
         if not files.exists(name):
             files.write_text_atomic(name, f"{app}-{runtime.random.randbytes(6).hex()}-{index}\n")
@@ -59,6 +53,15 @@ class StateDirectory:
             lock.release()
             raise ConfigError("the worker's name is unreadable: remove this file", file=name)
         return cls(path, member, lock)
+
+    def is_copied(self) -> StateInUse:
+        """Return the error for another worker that has the name which this directory keeps."""
+        return StateInUse(
+            "another worker of the app has the name that this state directory keeps: one of the "
+            "two is a copy of the other: stop one of them, or delete the file `member` of the copy "
+            "to give it a name of its own",
+            path=self.path,
+        )
 
     def of_task(self, task: str) -> str:
         """Return the path of the task's database."""

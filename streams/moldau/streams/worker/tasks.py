@@ -16,15 +16,9 @@ from typing import Final, NamedTuple, Protocol
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition
-from moldau.streams.engine.global_table import LooksUp
+from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.rocks import (
-    ChangelogPosition,
-    StoreCorrupted,
-    StoreFailed,
-    StoreSize,
-    noted,
-)
+from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, StoreFailed, StoreSize, noted
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.state.versioned import VersionedStore
@@ -33,7 +27,7 @@ from moldau.streams.worker.door import TopicPartition
 SLICE: Final = 500
 _SLICE_S: Final = 0.05
 MakeTask = Callable[
-    [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, LooksUp]], RunsPartition
+    [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, LookupTable]], RunsPartition
 ]
 """Makes a task from a program, a partition, the backings of its stores, the texts that were kept
 with its offsets, and the worker's global tables."""
@@ -52,7 +46,6 @@ class Database(Protocol):
 
     def committed(self, store: str) -> Backing:
         """Return the rows of a store as the last commit left them."""
-        ...
 
     def position(self, store: str) -> ChangelogPosition | None: ...
 
@@ -91,7 +84,7 @@ class TaskState(Enum):
 
 
 @dataclass(slots=True)
-class Restoring:
+class RestoreProgress:
     """The progress of a restore: everything below `position` is in the store; `end` is the goal."""
 
     store: str
@@ -117,7 +110,7 @@ class WorkerTask:
     task: RunsPartition
     database: Database | None
     state: TaskState = TaskState.RESTORING
-    restoring: dict[TopicPartition, Restoring] = field(default_factory=dict)
+    restoring: dict[TopicPartition, RestoreProgress] = field(default_factory=dict)
     committed: dict[str, int] = field(default_factory=dict)
     unstored: dict[str, ChangelogPosition] = field(default_factory=dict)
     """Ends of changelogs that are written, but not in the database yet."""

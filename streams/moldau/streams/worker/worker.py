@@ -15,8 +15,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
+from moldau.streams.plan.misplaced import KeySample
+from moldau.streams.plan.placement import placed_inputs
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
@@ -24,19 +27,15 @@ from moldau.streams.worker import settings as rows
 from moldau.streams.worker.calls import await_calls
 from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
-from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
-from moldau.streams.worker.door import Door, Fetched, Rebalance, TopicFacts, TopicPartition
-from moldau.streams.worker.figures import TaskFigures
+from moldau.streams.worker.decisions import GONE_S, LOOK_S, NOTHING, Decisions, InputWatch, Ready
+from moldau.streams.worker.door import Door, FetchedChunk, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
-from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
 from moldau.streams.worker.lake_tables import LakeTables
-from moldau.streams.worker.metrics import WorkerMetrics
-from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, forget_frames
+from moldau.streams.worker.metrics import TaskFigures, WorkerMetrics
+from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, StaleTasks, forget_frames
 from moldau.streams.worker.queries import Queries
-from moldau.streams.worker.readiness import Readiness
-from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.reports import Readiness, Reports
 from moldau.streams.worker.settings import AppSettings
-from moldau.streams.worker.stale_tasks import StaleTasks
 from moldau.streams.worker.start import prepare
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, WorkerTask
@@ -107,11 +106,10 @@ class Worker:
         self.figures = TaskFigures(self.tasks, self._gate, self._door.lag)
         self.readiness = Readiness(plan, self.tasks, self._door)
         self._stale = StaleTasks(
-            directory.of_tasks(),
-            runtime.files,
-            self._settings[rows.state_cleanup_delay_ms] / 1000,
+            directory.of_tasks(), runtime.files, self._settings[rows.state_cleanup_delay_ms] / 1000
         )
         self._watch = InputWatch(plan.app, ())
+        self._keys = KeySample({}, {})
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
         self._has_more = False
@@ -128,7 +126,8 @@ class Worker:
 
     async def run(self) -> None:
         """Run until cancelled; then commit, leave the group and return. While it waits for its
-        cluster there is nothing to commit, so it ends at once."""
+        cluster, or for what it needs at the start, there is nothing to commit, so it ends at once.
+        """
         work = self._runtime.spawn(self._work(), name="streams-worker", reported=False)
         try:
             await asyncio.shield(work)
@@ -144,13 +143,13 @@ class Worker:
     async def _work(self) -> None:
         async with AsyncExitStack() as left:
             await self._door.start()
-            self._is_connected = True
             left.callback(self._gate.close)
             left.push_async_callback(self._door.aclose)
             left.push_async_callback(self._globals.aclose)
             left.push_async_callback(self._lakes.aclose)
             left.push_async_callback(self._own.close_all)
             await self._prepare()
+            self._is_connected = True
             while not self._is_stopping:
                 try:
                     await self._turn()
@@ -160,6 +159,8 @@ class Worker:
                         now = self._runtime.clock.monotonic()
                         self._watch.doubt(now)
                         await self._check_inputs(until=now + 2 * GONE_S)
+                    if error.code is ErrorCode.FENCED_INSTANCE_ID and self._door.has_own_name:
+                        raise self._directory.is_copied() from error
                     raise
             await self._commit_all()
             await self.metrics.keep_last()
@@ -184,6 +185,7 @@ class Worker:
         await self._lakes.start()
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         self.queries.widths = start.layout.counts
+        self._keys = KeySample(placed_inputs(start.layout.plan), start.layout.counts)
         together = [program.inputs for program in start.layout.plan.programs]
         await self._door.subscribe(self._watch.inputs, together, rebalance)
         self._reports.started(self._watch.inputs)
@@ -197,17 +199,19 @@ class Worker:
             await self._poll_and_process()
             for task in self._own.of(TaskState.RUNNING):
                 await self._send(task)
-                self._press(task)
+                self._pause_or_resume(task)
         except CommitReverted as error:
             self._reports.reverted(str(error))
             self._decisions.on_reverted(error)
         except StoreCorrupted as error:
-            if not await self._heal(error):
+            self._decisions.on_damage()  # the record that it has stopped is half done
+            if not await self._repair(error):
                 raise
+            await self._decide()
             return
         if (damage := self._gate.damage) is not None:
             self._gate.damage = None
-            await self._heal(damage)
+            await self._repair(damage)
             return
         self._decisions.on_turn(self._runtime.clock.monotonic())
         await self._decide()
@@ -236,12 +240,14 @@ class Worker:
     async def _poll_and_process(self) -> None:
         is_restoring = bool(self._own.of(TaskState.RESTORING))
         wait_s = 0.0 if is_restoring else self._wait_s()
-        fetched: list[Fetched] = []
+        fetched: list[FetchedChunk] = []
         if self._door.has_inputs:
             fetched = await self._door.poll(wait_s)
         else:
             await asyncio.sleep(wait_s)
         for where, chunk in fetched:
+            if (found := self._keys.look(where.topic, where.partition, chunk.keys)) is not None:
+                self._reports.misplaced(found)
             task = self._own.with_input(where)
             if task is not None:  # a rebalance may have taken it away in the same poll
                 task.task.add(where.topic, chunk)
@@ -284,7 +290,11 @@ class Worker:
             for _ in range(_SLICES):
                 begun = clock.monotonic()
                 limit = 0 if task.is_left_out else task.slice
-                count = task.task.process(clock.wall_ms(), limit)
+                try:
+                    count = task.task.process(clock.wall_ms(), limit)
+                except StoreCorrupted:
+                    task.is_touched = True
+                    raise
                 if not count:
                     break
                 task.processed += count
@@ -316,7 +326,7 @@ class Worker:
             else:
                 await self._door.committer.send(outputs)
 
-    def _press(self, task: WorkerTask) -> None:
+    def _pause_or_resume(self, task: WorkerTask) -> None:
         """Pause partitions that a task does not keep up with, and resume them when it does."""
         limit = self._settings[rows.buffered_records]
         for where in task.inputs:
@@ -453,7 +463,7 @@ class Worker:
 
     # Damage
 
-    async def _heal(self, error: StoreCorrupted) -> bool:
+    async def _repair(self, error: StoreCorrupted) -> bool:
         """Rebuild what uses the damaged database. Return whether anything here does."""
         path = str(error.context["path"])
         if self._globals.has(path):
@@ -466,7 +476,7 @@ class Worker:
             if task.database is not None and task.database.path == path
         ]
         for task in damaged:
-            task.damage = error
+            task.damage = without_frames(error)
         self._decisions.on_damage()
         await self._decide()
         return bool(damaged)

@@ -19,7 +19,8 @@ from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.partition import SharePartition
 from moldau.broker.share.persister import Loaded
 from moldau.broker.share.piece import RecordState
-from moldau.broker.share.window import ShareSettings, Window
+from moldau.broker.share.settings import ShareSettings
+from moldau.broker.share.window import Window
 from moldau.errors.codes import KafkaError
 from tests.broker.cluster.queues.ledger import Promise
 from tests.broker.cluster.queues.storm import Run, run_queues

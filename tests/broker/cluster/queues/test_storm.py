@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import suites
 from tests.broker.cluster.queues.mutants import MUTANTS
 from tests.broker.cluster.queues.storm import run_queues
 from tests.broker.simulation.search import Mutant, hunt_down
@@ -23,12 +24,12 @@ BAD_SEEDS = [
     for line in (Path(__file__).parent / "bad_seeds.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
-SEEDS = (4, 5)
+SEEDS = (5, 4)
 MORE = int(os.environ.get("MOLDAU_STORM_CYCLES", "30"))
 BLOCK = 10
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, *BAD_SEEDS])
+@pytest.mark.parametrize("seed", [*suites.seeds(SEEDS, quick=1), *BAD_SEEDS])
 def test_a_queue_survives_a_storm(seed: int) -> None:
     assert run_queues(seed).counts["deliveries"] >= 3
 

@@ -34,7 +34,7 @@ from tests.broker.cluster.transactional.storm import (
     few_epochs,
 )
 from tests.broker.cluster.transactional.watch import TransactionWatch
-from tests.broker.cluster.transactional.writers import Writer
+from tests.broker.cluster.transactional.writers import PIPELINED_SHARE, Writer
 from tests.broker.simulation.promises import demand
 from tests.broker.simulation.scenario import Outcome, draw_options
 
@@ -89,7 +89,8 @@ class ClientRun:
     def start_scripted(self) -> list[Any]:
         """A scripted writer: its requests are copied and arrive late."""
         self.run.names.append("app0")
-        writer = Writer(self.run, "app0", self._random.choice((2, 2, 1)), self._seeded())
+        version, pipelines = self._random.choice((2, 2, 1)), self._random.random() < PIPELINED_SHARE
+        writer = Writer(self.run, "app0", version, self._seeded(), pipelines=pipelines)
         return [self.brokers.start_program(writer.main, "app0")]
 
     def start_copiers(self) -> list[Any]:

@@ -26,7 +26,7 @@ from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 from tests.broker.cluster.transactional.instance import KEYED, TOPIC, Run
 from tests.broker.cluster.transactional.ledger import Attempt, End, Place, Promise
-from tests.broker.cluster.transactional.writers import drawn_places
+from tests.broker.cluster.transactional.writers import HELD_BACK, PIPELINED_SHARE, drawn_places
 from tests.broker.simulation.promises import demand
 
 COPIES: Final = "copies"
@@ -39,6 +39,8 @@ IMPATIENT: Final[Mapping[str, Any]] = {
     "retry.backoff.ms": 50,
 }
 """Requests are given up soon enough that what was sent before arrives later."""
+PIPELINED: Final[Mapping[str, Any]] = {"linger.ms": 0, "batch.size": 100}
+"""Each record is a batch, and several are in flight."""
 SESSION: Final[Mapping[str, Any]] = {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 300}
 
 
@@ -59,6 +61,7 @@ class ClientWriter:
         self._id = transactional_id
         self._random = random
         self._timeout_ms = random.choice((1_500, 4_000, 9_000))
+        self._pipelines = random.random() < PIPELINED_SHARE
         self._open: Attempt | None = None
         self._asks_commit = False
 
@@ -79,14 +82,19 @@ class ClientWriter:
     async def _write(self, runtime: Runtime) -> None:
         run = self._run
         async with Producer(
-            {**IMPATIENT, "transaction.timeout.ms": self._timeout_ms},
+            {
+                **IMPATIENT,
+                **(PIPELINED if self._pipelines else {}),
+                "transaction.timeout.ms": self._timeout_ms,
+            },
             runtime=runtime,
             bootstrap_servers=run.brokers.bootstrap_servers,
             transactional_id=self._id,
         ) as producer:
             while not run.is_ending:
                 await self._transact(producer)
-                await asyncio.sleep(run.pause_s * self._random.random())
+                if not self._pipelines or self._random.random() < HELD_BACK:
+                    await asyncio.sleep(run.pause_s * self._random.random())
                 if self._random.random() < run.idles:
                     await asyncio.sleep(self._random.uniform(1.0, 5.0))
 
@@ -127,10 +135,10 @@ class ClientWriter:
     async def _fill(self, producer: Producer, attempt: Attempt) -> None:
         random = self._random
         places = drawn_places(random)
-        for number in range(random.randint(1, 3)):
+        for number in range(random.randint(1, 12 if self._pipelines else 3)):
             for place in places:
                 await self._send(producer, attempt, place, number)
-            if random.random() < 0.5:
+            if not self._pipelines and random.random() < 0.5:
                 await asyncio.sleep(random.uniform(0.0, 0.2))
         if random.random() < 0.4:
             group = GroupMetadata(self._id, -1, "", None)

@@ -23,10 +23,10 @@ KEYED: Final = "keyed"
 PARTITIONS: Final = 3
 PATIENCE_S: Final = 8.0
 """How long a request is repeated before the transaction is given up."""
-_AGAIN: Final = frozenset(
+AGAIN: Final = frozenset(
     (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 )
-_FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
 
 
 class Run(Protocol):
@@ -68,9 +68,9 @@ class Instance:
             try:
                 return await attempt()
             except KafkaError as error:
-                if error.code in _FENCED:
+                if error.code in FENCED:
                     raise Fenced from error
-                if not (error.retriable or error.code in _AGAIN):
+                if not (error.retriable or error.code in AGAIN):
                     raise GivenUp(error.code.name) from error
                 if self.wire.version < 2:
                     self.needs_epoch = True  # a copy of the request may still be on its way
@@ -105,24 +105,47 @@ class Instance:
         assert self.producer is not None, "begin with init"
         return self.producer
 
-    def request(
+    def place_record(
         self, attempt: Attempt, place: Place, number: int, key: str | None = None
-    ) -> Callable[[], Awaitable[None]]:
-        """Return the request that writes one record, to be sent once, again, or late."""
-        producer, wire = self.current, self.wire
+    ) -> tuple[str, str]:
+        """Return the key and the value of a record that is about to be sent."""
         index = number * 10 + (place[1] if place[0] == TOPIC else 9)
         value = f"{attempt.transactional_id}/{attempt.number}/{index}"
         if key is None:
             key = f"{attempt.transactional_id}-{self._random.randrange(2)}"
         self._run.ledger.sending(attempt, value, place)
+        return key, value
+
+    def acknowledge(self, attempt: Attempt, place: Place, key: str, value: str) -> None:
+        """Note that a record is in the log."""
+        self._run.ledger.acknowledged(attempt, value)
+        if place[0] == KEYED:
+            attempt.keys[key] = value
+
+    def next_sequence(self, place: Place) -> int:
+        """Return the sequence of the next record to a partition, and count it as sent."""
         sequence = self._sequences.get(place, 0)
-        row = (key.encode(), value.encode())
+        self._sequences[place] = sequence + 1
+        return sequence
+
+    async def join(self, place: Place) -> None:
+        """Add a partition to the transaction, if the client has to do that itself."""
+        producer, wire = self.current, self.wire
+        if wire.version < 2:
+            await self._repeat(lambda: wire.join(producer, place))
+
+    def request(
+        self, attempt: Attempt, place: Place, number: int, key: str | None = None
+    ) -> Callable[[], Awaitable[None]]:
+        """Return the request that writes one record, to be sent once, again, or late."""
+        producer, wire = self.current, self.wire
+        of_key, value = self.place_record(attempt, place, number, key)
+        sequence = self._sequences.get(place, 0)
+        row = (of_key.encode(), value.encode())
 
         async def send() -> None:
             await wire.produce(producer, place, sequence, [row])
-            self._run.ledger.acknowledged(attempt, value)
-            if place[0] == KEYED:
-                attempt.keys[key] = value
+            self.acknowledge(attempt, place, of_key, value)
 
         return send
 
@@ -130,9 +153,7 @@ class Instance:
         self, attempt: Attempt, place: Place, number: int, key: str | None = None
     ) -> None:
         """Write one record of the transaction."""
-        producer, wire = self.current, self.wire
-        if wire.version < 2:
-            await self._repeat(lambda: wire.join(producer, place))
+        await self.join(place)
         await self._repeat(self.request(attempt, place, number, key))
         self._sequences[place] = self._sequences.get(place, 0) + 1
 

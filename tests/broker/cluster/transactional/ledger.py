@@ -43,6 +43,7 @@ class Promise(StrEnum):
     BUMPED_ONCE = "the epoch of a producer id is bumped by one at a time"
     ZOMBIE_FENCED = "an instance that was replaced does not continue"
     EMPTY_ENDS = "a transaction without records ends as its client asks"
+    NO_FATAL_ERROR = "a client that sends in order what it retries gets no fatal error"
     EPOCH_OF_CLIENT = "an epoch that a client gets is one that may be bumped"
 
 

@@ -100,7 +100,9 @@ MUTANTS: dict[Mutant, Hunt] = {
     tears_transactions: Hunt(range(1, 4), {Promise.ONE_DECISION, Promise.NO_ABORTED_READ}, plain),
     keeps_offsets_of_aborted_transactions: Hunt(range(1, 6), {Promise.OFFSET_OF_COMMITTED}, plain),
     expires_open_transactions: Hunt(
-        range(1, 8), {Promise.BELOW_STABLE, Promise.NO_ABORTED_READ}, expiring
+        range(1, 8),
+        {Promise.BELOW_STABLE, Promise.NO_ABORTED_READ, Promise.NO_FATAL_ERROR},
+        expiring,
     ),
 }
 """Each with seeds that are several times what it took."""

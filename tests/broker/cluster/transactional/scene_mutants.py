@@ -27,6 +27,7 @@ from moldau.broker.log.transaction_index import (
     TransactionIndex,
     collect_aborted,
 )
+from moldau.broker.network import Request
 from moldau.broker.server.markers import _Ending
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Batch
@@ -245,11 +246,28 @@ def forgets_by_the_time_of_records() -> Iterator[None]:
         yield
 
 
+def lets_requests_overtake() -> AbstractContextManager[object]:
+    """A batch that waits for the coordinator of its transaction lets the next one be appended."""
+    return patch.object(Request, "hold_order", lambda self: None)
+
+
+def fences_while_markers_are_written() -> AbstractContextManager[object]:
+    """KAFKA-18575: a client's next producer is judged by the one before, which is known as long as
+    markers are being written."""
+
+    def check(self: Transaction) -> None:
+        if self.is_ending:
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+    return patch.object(Transaction, "check_settled", check)
+
+
 def _hunt(name: str, *promises: str) -> Hunt:
     return Hunt(range(1, 3), promises, SCENES[name])
 
 
 LATE = "a_request_arrives_in_the_next_transaction"
+PIPELINED = "pipelined_transactions_follow_each_other"
 
 SCENE_MUTANTS: dict[Mutant, Hunt] = {
     takes_markers_of_the_open_epoch: _hunt("a_marker_arrives_again", Promise.COMMITTED_KEPT),
@@ -259,6 +277,8 @@ SCENE_MUTANTS: dict[Mutant, Hunt] = {
     bumps_twice: _hunt(
         "a_second_instance_aborts_the_transaction_of_the_first", Promise.BUMPED_ONCE
     ),
+    lets_requests_overtake: _hunt(PIPELINED, Promise.NO_FATAL_ERROR),
+    fences_while_markers_are_written: _hunt(PIPELINED, Promise.WRITERS_GO_ON),
     refuses_empty_aborts: _hunt("transactions_stay_empty", Promise.EMPTY_ENDS),
     keeps_one_marker: _hunt("a_replica_misses_a_marker", Promise.NO_ABORTED_READ),
     removes_markers_while_replicas_are_away: _hunt(

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 
 from moldau.client import Producer, TransactionError
 from moldau.records import coordinator_partition
 from tests.broker.cluster.transactional.instance import KEYED, TOPIC, Fenced, GivenUp, Instance
 from tests.broker.cluster.transactional.ledger import Attempt, End, Promise
+from tests.broker.cluster.transactional.pipelining import write_pipelined
 from tests.broker.cluster.transactional.stage import FIRST, SECOND, Stage, scene
 from tests.broker.cluster.transactional.wire import INTERNAL_PARTITIONS, Member
+from tests.broker.cluster.transactional.writers import drawn_places
 from tests.broker.simulation.promises import demand
 
 
@@ -65,6 +68,24 @@ async def a_second_instance_aborts_the_transaction_of_the_first(at: Stage) -> No
     with suppress(Fenced, GivenUp):
         await first.write(open_one, FIRST, 1)
     await _committed(at, second)
+
+
+async def pipelined_transactions_follow_each_other(at: Stage) -> None:
+    """The markers of a transaction are still being written when the next one begins, with several
+    batches in flight, or is aborted. There is no fault, so there is no error but those that Java's
+    producer retries."""
+
+    async def write(app: Instance, random: Random) -> None:
+        for _ in range(10):
+            attempt = at.begin(app)
+            places = drawn_places(random) or [FIRST]
+            await write_pipelined(app, attempt, places, random.randint(1, 8), random)
+            commit = random.random() < 0.6
+            await app.end(commit=commit)
+            at.run.ledger.ended(attempt, End.COMMITTED if commit else End.ABORTED)
+
+    apps = [await at.instance(name) for name in ("app", "other", "third")]
+    await asyncio.gather(*(write(app, Random(at.runtime.random.random())) for app in apps))
 
 
 async def transactions_stay_empty(at: Stage) -> None:
@@ -276,6 +297,7 @@ SCENES: dict[str, Callable[[int], None]] = {
         scene(a_marker_arrives_again),
         scene(a_coordinator_dies_before_it_knows_of_a_marker, 3),
         scene(a_second_instance_aborts_the_transaction_of_the_first),
+        scene(pipelined_transactions_follow_each_other, 3),
         scene(transactions_stay_empty),
         scene(a_replica_misses_a_marker, 3),
         scene(a_replica_misses_a_marker_that_is_due, 3, delete_retention_ms="0"),

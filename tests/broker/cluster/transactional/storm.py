@@ -29,13 +29,14 @@ from moldau.protocol.messages.write_txn_markers import (
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.testing.simulated_cluster import PORT
+from tests.broker.cluster.ends import EndReader
 from tests.broker.cluster.invariants import Watch, check_metadata
 from tests.broker.cluster.storm import ALL, LIVENESS_S, Storm, draw_settings
 from tests.broker.cluster.transactional.instance import KEYED, PARTITIONS, TOPIC
 from tests.broker.cluster.transactional.ledger import NONE, Ledger, Place, Promise
 from tests.broker.cluster.transactional.watch import SeenMarker, TransactionWatch
 from tests.broker.cluster.transactional.wire import INTERNAL_PARTITIONS, OFFSETS, TRANSACTIONS
-from tests.broker.cluster.transactional.writers import Writer
+from tests.broker.cluster.transactional.writers import PIPELINED_SHARE, Writer
 from tests.broker.cluster.world import SimulatedBrokers
 from tests.broker.server.wire import wired
 from tests.broker.simulation.promises import demand
@@ -117,7 +118,12 @@ class Run:
         """Create all topics, and watch them."""
         self.brokers.await_up(within=LIVENESS_S)
         self.brokers.run(self._create, within=LIVENESS_S)
-        Watch(self.brokers, TOPIC).begin()
+        watch = Watch(self.brokers, TOPIC)
+        watch.begin()
+        places = [place for place in READ if place[0] == TOPIC]
+        self.ends = EndReader(
+            self.brokers, watch, places, Random(self._random.random()), lambda: self.is_ending
+        )
         self.watch.begin()
 
     async def _create(self, runtime: Runtime) -> None:
@@ -145,9 +151,11 @@ class Run:
             self.names.append(name)
             version = random.choice(self.versions)
             for instance in range(random.choice((1, 1, 2))):
-                writer = Writer(self, name, version, Random(random.random()))
+                seeded, pipelines = Random(random.random()), random.random() < PIPELINED_SHARE
+                writer = Writer(self, name, version, seeded, pipelines=pipelines)
                 programs.append(self.brokers.start_program(writer.main, f"{name}-{instance}"))
         programs.append(self.brokers.start_program(self._follow, "reader"))
+        programs.append(self.brokers.start_program(self.ends.read, "ends"))
         return programs
 
     # Readers.
@@ -311,7 +319,7 @@ def run_transactions(
         run.brokers.run(run.audit, "auditor", within=LIVENESS_S)
         check_metadata(run.brokers)
         assert not run.brokers.failures, run.brokers.failures
-        counts = storm.counts + run.ledger.counts
+        counts = storm.counts + run.ledger.counts + run.ends.counts
         counts["virtual seconds"] = round(world.now)
         return Outcome(world.fingerprint, counts)
 

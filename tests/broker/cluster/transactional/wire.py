@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link import Address, ConnectionOptions, Peers
+from moldau.link.connection import Connection
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -32,7 +33,7 @@ from moldau.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from moldau.protocol.messages.produce import ProduceResponse
+from moldau.protocol.messages.produce import ProduceRequest, ProduceResponse
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -169,18 +170,34 @@ class Wire:
         (topic,) = answer.results_by_topic_v3_and_below
         _check(topic.results_by_partition[0].partition_error_code)
 
+    def produce_request(
+        self, producer: Producer, place: Place, sequence: int, rows: list[tuple[bytes, bytes]]
+    ) -> ProduceRequest:
+        """Return the request that writes these records as one batch."""
+        of = BatchProducer(producer.id, producer.epoch, sequence, is_transactional=True)
+        data = encode_batch([(NOW, key, value, ()) for key, value in rows], 0, producer=of)
+        return produce_all(
+            {place: bytes(data)}, transactional_id=self.transactional_id, acks=-1, timeout_ms=900
+        )
+
+    @property
+    def produce_version(self) -> int:
+        return 12 if self.version == 2 else 11
+
     async def produce(
         self, producer: Producer, place: Place, sequence: int, rows: list[tuple[bytes, bytes]]
     ) -> None:
-        of = BatchProducer(producer.id, producer.epoch, sequence, is_transactional=True)
-        data = encode_batch([(NOW, key, value, ()) for key, value in rows], 0, producer=of)
-        request = produce_all(
-            {place: bytes(data)}, transactional_id=self.transactional_id, acks=-1, timeout_ms=900
-        )
-        version = 12 if self.version == 2 else 11
-        answer = await self._ask(place, request, ProduceResponse, version, copied=True)
+        request = self.produce_request(producer, place, sequence, rows)
+        answer = await self._ask(place, request, ProduceResponse, self.produce_version, copied=True)
         (row,) = answer.responses[0].partition_responses
         _check(row.error_code)
+
+    async def pipe(self, place: Place) -> Connection:
+        """Return the connection on which requests to the leader of a partition are pipelined."""
+        leader = self._brokers.leader_of(*place)
+        if leader < 0:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        return await self._peers.connection(leader, "pipe")
 
     async def join_offsets(self, producer: Producer, group: str) -> None:
         request = AddOffsetsToTxnRequest(

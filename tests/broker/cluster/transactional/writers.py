@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Final
 
 from moldau.runtime import Runtime
 from tests.broker.cluster.transactional.instance import (
@@ -16,7 +17,13 @@ from tests.broker.cluster.transactional.instance import (
     Run,
 )
 from tests.broker.cluster.transactional.ledger import Attempt, End, Place
+from tests.broker.cluster.transactional.pipelining import write_pipelined
 from tests.broker.cluster.transactional.wire import Wire
+
+PIPELINED_SHARE: Final = 0.6
+"""The share of writers that pipeline."""
+HELD_BACK: Final = 0.3
+"""The share of transactions of a pipelining writer that do not follow the one before at once."""
 
 
 def drawn_places(random: Random) -> list[Place]:
@@ -30,11 +37,15 @@ def drawn_places(random: Random) -> list[Place]:
 class Writer:
     """A program that is one instance after the other with a transactional id."""
 
-    def __init__(self, run: Run, transactional_id: str, version: int, random: Random) -> None:
+    def __init__(
+        self, run: Run, transactional_id: str, version: int, random: Random, *, pipelines: bool
+    ) -> None:
+        """`pipelines`: send several batches at once, and begin the next transaction at once."""
         self._run = run
         self._id = transactional_id
         self._version = version
         self._random = random
+        self._pipelines = pipelines
 
     async def main(self, runtime: Runtime) -> None:
         """Write until the run ends."""
@@ -55,7 +66,8 @@ class Writer:
             except GivenUp:
                 instance.needs_epoch = instance.producer is not None
                 run.ledger.counts["given up"] += 1
-            await asyncio.sleep(run.pause_s * random.random())
+            if not self._pipelines or random.random() < HELD_BACK:
+                await asyncio.sleep(run.pause_s * random.random())
             if random.random() < run.idles:
                 await asyncio.sleep(random.uniform(1.0, 5.0))
         run.ledger.counts["late copies"] += wire.copies
@@ -85,6 +97,9 @@ class Writer:
     async def _fill(self, instance: Instance, attempt: Attempt) -> None:
         random = self._random
         places = drawn_places(random)
+        if self._pipelines:
+            await write_pipelined(instance, attempt, places, random.randint(1, 12), random)
+            return
         for number in range(random.randint(1, 3)):
             for place in places:
                 await instance.write(attempt, place, number)

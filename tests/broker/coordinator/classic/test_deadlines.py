@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.coordinator.group.classic.deadlines import Deadlines
+from moldau.broker.coordinator.group.classic.membership import Deadlines
 
 keys = st.sampled_from("abcd")
 times = st.integers(0, 30)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
-from moldau.broker.coordinator.group.consumer.replay import replay
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup, replay
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.validation import check_heartbeat
 from moldau.broker.coordinator.group.contract import Group

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.broker.coordinator.group.consumer.description import described
+from moldau.broker.coordinator.group.consumer.group import described
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import DescribedGroup

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from moldau.broker.coordinator.group.consumer.group import replay
 from moldau.broker.coordinator.group.consumer.partitions import owned_of
-from moldau.broker.coordinator.group.consumer.replay import replay
 from moldau.broker.coordinator.group.consumer.state import NO_TARGET_EPOCH, ConsumerGroupState
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.protocol.schemas.consumer_group_log import (

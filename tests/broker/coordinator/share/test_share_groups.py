@@ -228,6 +228,20 @@ def test_a_deleted_topic_is_forgotten() -> None:
     assert assigned(at.heartbeat("a", 3)) == []
 
 
+def test_a_deleted_topic_leaves_an_assignment_at_the_next_computation() -> None:
+    at = ready()
+    del at.topics.known["orders"]
+    for outcome in at.groups.on_topics_changed(["orders"], ["orders"], at.now_ms):
+        at.do(outcome)
+    for _ in range(3):
+        at.now_ms += 300
+        answer = at.heartbeat("a", 3)
+        assert (answer.member_epoch, answer.assignment) == (3, None), "assigned less than 1 s ago"
+    at.now_ms += 300
+    answer = at.heartbeat("a", 3)
+    assert (answer.member_epoch, assigned(answer)) == (4, [])
+
+
 def test_a_share_group_is_not_converted_and_converts_none() -> None:
     at = ready()
     at.heartbeat("a", -1)

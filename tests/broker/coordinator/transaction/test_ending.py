@@ -81,7 +81,7 @@ def test_markers_are_wanted_until_each_partition_has_one() -> None:
     assert at.known().state is TransactionStatus.PREPARE_COMMIT
     assert set(at.shard.unmarked(at.known())) == {B}
     for producer in (first, second):
-        with refused(CONCURRENT if producer is second else FENCED):
+        with refused(CONCURRENT):
             at.add(producer, A)
     at.report(markers, [A])
     at.report(markers, [B])
@@ -116,7 +116,8 @@ def test_after_a_move_in_every_phase_the_end_that_was_decided_comes(commit: bool
 
 
 TABLE_OF_TWO = [
-    # state, epoch of the request (0: present, -1: the one before), commit, answer
+    # state, epoch of the request (0: present, -1: the one before), commit, answer. While markers
+    # are written every request waits: the client may have the producer that follows.
     (TransactionStatus.EMPTY, 0, True, INVALID),
     (TransactionStatus.EMPTY, -1, True, FENCED),
     (TransactionStatus.EMPTY, 0, False, ErrorCode.NONE),
@@ -124,12 +125,12 @@ TABLE_OF_TWO = [
     (TransactionStatus.ONGOING, 0, False, ErrorCode.NONE),
     (TransactionStatus.ONGOING, -1, True, FENCED),
     (TransactionStatus.ONGOING, -1, False, FENCED),
-    (TransactionStatus.PREPARE_COMMIT, -1, True, CONCURRENT),
-    (TransactionStatus.PREPARE_COMMIT, -1, False, INVALID),
-    (TransactionStatus.PREPARE_COMMIT, 0, True, FENCED),
-    (TransactionStatus.PREPARE_ABORT, -1, False, CONCURRENT),
-    (TransactionStatus.PREPARE_ABORT, -1, True, INVALID),
-    (TransactionStatus.PREPARE_ABORT, 0, False, FENCED),
+    *(
+        (state, back, commit, CONCURRENT)
+        for state in (TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT)
+        for back in (-2, -1, 0, 1)
+        for commit in (True, False)
+    ),
     (TransactionStatus.COMPLETE_COMMIT, -1, True, ErrorCode.NONE),
     (TransactionStatus.COMPLETE_COMMIT, -1, False, INVALID),
     (TransactionStatus.COMPLETE_COMMIT, 0, True, INVALID),
@@ -180,9 +181,9 @@ TABLE_OF_ONE = [
     (TransactionStatus.ONGOING, True, ErrorCode.NONE),
     (TransactionStatus.ONGOING, False, ErrorCode.NONE),
     (TransactionStatus.PREPARE_COMMIT, True, CONCURRENT),
-    (TransactionStatus.PREPARE_COMMIT, False, INVALID),
+    (TransactionStatus.PREPARE_COMMIT, False, CONCURRENT),
     (TransactionStatus.PREPARE_ABORT, False, CONCURRENT),
-    (TransactionStatus.PREPARE_ABORT, True, INVALID),
+    (TransactionStatus.PREPARE_ABORT, True, CONCURRENT),
     (TransactionStatus.COMPLETE_COMMIT, True, ErrorCode.NONE),
     (TransactionStatus.COMPLETE_COMMIT, False, INVALID),
     (TransactionStatus.COMPLETE_ABORT, False, ErrorCode.NONE),
@@ -204,6 +205,31 @@ def test_the_table_of_older_clients(
     for wrong in (present.epoch - 1, present.epoch + 1):
         with refused(FENCED):
             at.end(present._replace(epoch=wrong), commit=commit, version=0)
+
+
+@pytest.mark.parametrize("last_epoch", [3, EPOCH_MAX - 1])
+def test_a_client_waits_with_its_next_producer_while_markers_are_written(last_epoch: int) -> None:
+    """KAFKA-18575: the answer to a commit has the next epoch, or the next id. An abort, partitions
+    and a new instance come while only the producer before is known."""
+    at = Table()
+    at.add(before := at_epoch(at, last_epoch), A)
+    after = at.end(before, commit=True)
+    for _ in range(2):
+        with refused(CONCURRENT):
+            at.end(after, commit=False)
+        with refused(CONCURRENT):
+            at.add(after, A)
+        with refused(CONCURRENT):
+            at.init(producer=after)
+        with refused(CONCURRENT):
+            at.init()
+        at.reloaded()
+    at.write_markers()
+    aborted = at.end(after, commit=False)
+    assert aborted == after._replace(epoch=after.epoch + 1)
+    assert at.known().state is TransactionStatus.COMPLETE_ABORT
+    with refused(FENCED):
+        at.add(before._replace(id=after.id), A)
 
 
 def test_an_abort_without_a_partition_is_complete_at_once() -> None:

@@ -2,8 +2,9 @@
 
     python -m tests.client.settings.options    # writes all modules of `KEYWORDS` anew
 
-A row becomes a keyword of the name with underscores, typed as what its parser takes: Python's value
-or Kafka's text. What else a keyword may be (objects instead of names) is told here. What a
+A row becomes a keyword of the name with underscores, typed as Python's value of it. Kafka's text,
+such as "5000", is read too, but a checker refuses it: text belongs into a mapping or a file. What
+else a keyword may be (objects instead of names) is told here. What a
 setting does stands in its row and in docs/client-settings.md, not beside the keyword. A test holds
 the rows, the committed modules and what the clients take together.
 """
@@ -39,11 +40,11 @@ from tests.client.sync.twins import tidy
 PLATFORM: Final = Path(__file__).parents[4] / "platform"
 
 OF_KIND: Final[dict[Kind[Any], str]] = {
-    BOOLEAN: "bool | str",
-    INT: "int | str",
-    SHORT: "int | str",
-    LONG: "int | str",
-    DOUBLE: "float | str",
+    BOOLEAN: "bool",
+    INT: "int",
+    SHORT: "int",
+    LONG: "int",
+    DOUBLE: "float",
     STRING: "str",
     CLASS: "str",
     LIST: "str | Sequence[str]",
@@ -52,7 +53,8 @@ OF_KIND: Final[dict[Kind[Any], str]] = {
 HOMES: Final = {
     "AssignorGiven": "moldau.client.group.assignors",
     "ConsumerInterceptor": "moldau.client.base.interceptor",
-    "GivenTokens": "moldau.link.token",
+    "GivenTokens": "moldau.link.login.token",
+    "Literal": "typing",
     "ProducerInterceptor": "moldau.client.producer.record",
     "RecordPartitioner": "moldau.client.producer.partitioner",
     "Secret": "moldau.config",
@@ -92,6 +94,17 @@ def _names(among: Iterable[Setting[Any]]) -> frozenset[str]:
 
 def _interceptors(kind: str) -> str:
     return f"str | Sequence[str | {kind} | type[{kind}]]"
+
+
+def _literal(table: SettingTable, name: str, *numbers: int) -> str:
+    """The type of a setting with choices, in the order of its row."""
+    row = table.find(name)
+    assert row is not None
+    assert row.check is not None
+    words = row.check.allowed.removeprefix("one of ").split(", ")
+    assert all(map(row.check.holds, words))
+    choices = ", ".join([*(f'"{each}"' for each in words), *map(str, numbers)])
+    return f"Literal[{choices}]"
 
 
 _LINK_HOME: Final = "link.security_options"
@@ -150,7 +163,7 @@ KEYWORDS: Final = (
         shared=_names(_RECORDS),
         explicit=frozenset(each.name for each in SERIALIZER_ROWS if each.kind is CLASS),
         types={
-            "acks": "int | str",
+            "acks": _literal(rows.PRODUCER_SETTINGS, "acks", -1, 0, 1),
             "interceptor.classes": _interceptors("ProducerInterceptor"),
             "partitioner.class": "str | RecordPartitioner | type[RecordPartitioner] | None",
         },
@@ -165,6 +178,8 @@ KEYWORDS: Final = (
         explicit=frozenset(each.name for each in DESERIALIZER_ROWS if each.kind is CLASS),
         types={
             "interceptor.classes": _interceptors("ConsumerInterceptor"),
+            "auto.offset.reset": 'Literal["earliest", "latest", "none"]',
+            "isolation.level": _literal(rows.CONSUMER_SETTINGS, "isolation.level"),
             "partition.assignment.strategy": "str | AssignorGiven | Sequence[AssignorGiven]",
         },
     ),

@@ -97,10 +97,7 @@ def run(spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str) -> Cal
 
 @pytest.mark.real
 def test_files_are_written_again_after_a_reset_and_not_without_their_checkpoint(
-    run: Callable[..., int],
-    moldau_broker: SyncEmbeddedBroker,
-    moldau_topic: str,
-    tmp_path: Path,
+    run: Callable[..., int], moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
     send(moldau_broker, moldau_topic, orders(20))
@@ -216,10 +213,7 @@ def test_a_query_with_state_does_not_begin_anew_among_its_files(
 
 @pytest.mark.real
 def test_a_database_is_not_written_without_its_checkpoint(
-    run: Callable[..., int],
-    moldau_broker: SyncEmbeddedBroker,
-    moldau_topic: str,
-    tmp_path: Path,
+    run: Callable[..., int], moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
     send(moldau_broker, moldau_topic, orders(20))

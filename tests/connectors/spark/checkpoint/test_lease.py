@@ -12,7 +12,7 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 from moldau.connectors.file.storage import storage_of
 from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
-from moldau.connectors.spark.checkpoint.lease import LEASE_S, Lease
+from moldau.connectors.spark.checkpoint.lock import LEASE_S, Lease
 from moldau.errors import ConfigError
 
 

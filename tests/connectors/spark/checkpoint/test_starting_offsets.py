@@ -27,12 +27,7 @@ AT_5 = {"orders": {"0": 5}}
 
 @pytest.mark.parametrize(
     ("starting_offsets", "expected"),
-    [
-        ("earliest", -2),
-        ("latest", -1),
-        ('{"orders":{"0":1,"1":9}}', 9),
-        ('{"orders":{"0":1}}', -2),
-    ],
+    [("earliest", -2), ("latest", -1), ('{"orders":{"0":1,"1":9}}', 9), ('{"orders":{"0":1}}', -2)],
 )
 def test_a_partition_without_an_offset_begins_as_the_config_says(
     starting_offsets: str, expected: int

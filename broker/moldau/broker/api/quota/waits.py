@@ -23,7 +23,7 @@ _OF_CONTROLLER: Final = frozenset((19, 20, 37))
 """Requests that change topics or partitions: the controller's wait is in their response."""
 
 
-class Waits:
+class ThrottleTimes:
     """How long the clients of open requests wait after their responses."""
 
     __slots__ = ("_began_ns", "_node", "_served", "_throttle", "_waits")

@@ -16,7 +16,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
 
 if TYPE_CHECKING:
-    from moldau.broker.api.fetch_session import Wanted
+    from moldau.broker.api.fetch_session import RequestedFetch
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.replication.partition import Partition
@@ -35,7 +35,7 @@ class GuardedReader(FetchReader):
         super().__init__(node, message, request.arrival.version)
         self._client = Client(node.authorizer, request.context, node.image)
 
-    def find(self, wanted: Wanted) -> Partition:
+    def find(self, wanted: RequestedFetch) -> Partition:
         """Return the replica to read from. Raise TOPIC_AUTHORIZATION_FAILED before anything else:
         the client learns nothing about a topic that it may not read."""
         name = self._client.name_of(wanted.topic_id) if self.uses_topic_ids else wanted.topic
@@ -48,7 +48,7 @@ class GuardedReader(FetchReader):
             return self._client.may_on_cluster(AclOperation.CLUSTER_ACTION)
         return self._client.has(_READ, (name,))
 
-    def told(self, wanted: Wanted, error: KafkaError) -> KafkaError:
+    def client_error(self, wanted: RequestedFetch, error: KafkaError) -> KafkaError:
         if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             return error
-        return super().told(wanted, error)
+        return super().client_error(wanted, error)

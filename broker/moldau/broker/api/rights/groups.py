@@ -5,12 +5,14 @@ The requests of members (JoinGroup, Heartbeat, ...) check their one group in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
+from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.items import ItemGuard
 from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
 from moldau.protocol.messages import consumer_group_describe as consumers
@@ -20,11 +22,6 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from moldau.protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -33,8 +30,6 @@ from moldau.protocol.messages.find_coordinator import (
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +47,11 @@ _ABOUT_KEYS: Final = {
     KeyType.TRANSACTION: AclResource.TRANSACTIONAL_ID,
 }
 _REASON: Final = "Authorization failed."
+_HIDDEN_TOPICS: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
+_DESCRIBED: Final = ItemGuard(Right(_GROUP, _DESCRIBE))
+_READ_TOPICS: Final = ItemGuard(Right(_TOPIC, AclOperation.READ), is_first=True)
 
 
 def guard_coordinator(
@@ -69,11 +69,9 @@ def guard_coordinator(
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
         return None
-    refused = [
-        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")
-        for key in keys
-        if key not in allowed
-    ]
+    refused = refused_rows(
+        Coordinator, (each for each in keys if each not in allowed), code, "", node_id=-1, port=-1
+    )
     if not refused:
         return None
     if version < _MANY_KEYS_SINCE:
@@ -92,73 +90,44 @@ def guard_describe(
     client: Client, message: classics.DescribeGroupsRequest, version: int
 ) -> Guarded:
     """DESCRIBE on each group."""
-    allowed = client.allowed(_GROUP, _DESCRIBE, message.groups)
-    refused = [
-        classics.DescribedGroup(
-            error_code=_GROUP_FAILED,
-            group_id=group_id,
-            group_state="",
-            protocol_type="",
-            protocol_data="",
-            members=[],
-        )
-        for group_id in message.groups
-        if group_id not in allowed
-    ]
+    left, out = _DESCRIBED.divide(client, message.groups)
+    refused = refused_rows(classics.DescribedGroup, out, _GROUP_FAILED)
 
     def finish(response: classics.DescribeGroupsResponse) -> None:
         for each in response.groups:
-            if each.authorized_operations != NOT_ASKED:
-                each.authorized_operations = client.operations(_GROUP, ALL_OF_GROUP, each.group_id)
+            _set_operations(client, each)
         response.groups = [*refused, *response.groups]
 
-    left = [each for each in message.groups if each in allowed]
     return Guarded(changed(message, groups=left), finish)
 
 
-def guard_consumer_describe(
-    client: Client, message: consumers.ConsumerGroupDescribeRequest, version: int
+def _set_operations(client: Client, group: Any) -> None:
+    if group.authorized_operations != NOT_ASKED:
+        group.authorized_operations = client.operations(_GROUP, ALL_OF_GROUP, group.group_id)
+
+
+def guard_described(
+    client: Client,
+    message: consumers.ConsumerGroupDescribeRequest | shares.ShareGroupDescribeRequest,
+    version: int,
 ) -> Guarded:
     """DESCRIBE on each group, and on all topics that its members name or have."""
-    return _guard_described(client, message, _not_described)
-
-
-def guard_share_describe(
-    client: Client, message: shares.ShareGroupDescribeRequest, version: int
-) -> Guarded:
-    """DESCRIBE on each group, and on all topics that its members name or have."""
-    return _guard_described(client, message, _no_share_described)
-
-
-def _guard_described(
-    client: Client, message: Any, not_described: Callable[[str, ErrorCode], Any]
-) -> Guarded:
-    allowed = client.allowed(_GROUP, _DESCRIBE, message.group_ids)
-    refused = [
-        not_described(group_id, _GROUP_FAILED)
-        for group_id in message.group_ids
-        if group_id not in allowed
-    ]
+    is_share = isinstance(message, shares.ShareGroupDescribeRequest)
+    row = shares.DescribedGroup if is_share else consumers.DescribedGroup
+    left, out = _DESCRIBED.divide(client, message.group_ids)
+    refused = refused_rows(row, out, _GROUP_FAILED)
 
     def finish(response: Any) -> None:
         shown = []
         for each in response.groups:
             names = _topics_of(each)
             if len(client.allowed(_TOPIC, _DESCRIBE, names)) < len(names):
-                described = not_described(each.group_id, _TOPIC_FAILED)
-                described.error_message = (
-                    "The group has described topic(s) that the client is not authorized to "
-                    "describe."
-                )
+                shown += refused_rows(row, [each.group_id], _TOPIC_FAILED, _HIDDEN_TOPICS)
             else:
-                described = each
-                if each.authorized_operations != NOT_ASKED:
-                    bits = client.operations(_GROUP, ALL_OF_GROUP, each.group_id)
-                    each.authorized_operations = bits
-            shown.append(described)
+                _set_operations(client, each)
+                shown.append(each)
         response.groups = [*shown, *refused]
 
-    left = [each for each in message.group_ids if each in allowed]
     return Guarded(changed(message, group_ids=left), finish)
 
 
@@ -172,31 +141,6 @@ def _topics_of(group: consumers.DescribedGroup | shares.DescribedGroup) -> set[s
     return names
 
 
-def _no_share_described(group_id: str, code: ErrorCode) -> shares.DescribedGroup:
-    return shares.DescribedGroup(
-        error_code=code,
-        error_message=None,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
-
-
-def _not_described(group_id: str, code: ErrorCode) -> consumers.DescribedGroup:
-    return consumers.DescribedGroup(
-        error_code=code,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
-
-
 def guard_list(client: Client, message: ListGroupsRequest, version: int) -> Guarded | None:
     """DESCRIBE on the cluster shows all groups; else those with DESCRIBE are listed."""
     if client.may_on_cluster(_DESCRIBE):
@@ -207,24 +151,6 @@ def guard_list(client: Client, message: ListGroupsRequest, version: int) -> Guar
         response.groups = [each for each in response.groups if each.group_id in allowed]
 
     return Guarded(message, finish)
-
-
-def guard_delete(client: Client, message: DeleteGroupsRequest, version: int) -> Guarded | None:
-    """DELETE on each group."""
-    allowed = client.allowed(_GROUP, AclOperation.DELETE, message.groups_names)
-    refused = [
-        DeletableGroupResult(group_id=name, error_code=_GROUP_FAILED)
-        for name in dict.fromkeys(message.groups_names)
-        if name not in allowed
-    ]
-    if not refused:
-        return None
-
-    def finish(response: DeleteGroupsResponse) -> None:
-        response.results = [*response.results, *refused]
-
-    left = [each for each in message.groups_names if each in allowed]
-    return Guarded(changed(message, groups_names=left), finish)
 
 
 def guard_heartbeat(
@@ -248,26 +174,4 @@ def guard_offset_delete(
     """DELETE on the group, and READ on each topic."""
     if not client.may(_GROUP, AclOperation.DELETE, message.group_id):
         return OffsetDeleteResponse(error_code=_GROUP_FAILED, topics=[])
-    allowed = client.allowed(_TOPIC, AclOperation.READ, (each.name for each in message.topics))
-    refused = [
-        OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponsePartition(
-                    partition_index=each.partition_index, error_code=_TOPIC_FAILED
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in message.topics
-        if topic.name not in allowed
-    ]
-    if not refused:
-        return None
-
-    def finish(response: OffsetDeleteResponse) -> None:
-        if not response.error_code:
-            response.topics = [*refused, *response.topics]
-
-    left = [each for each in message.topics if each.name in allowed]
-    return Guarded(changed(message, topics=left), finish)
+    return _READ_TOPICS(client, message, version)

@@ -145,6 +145,12 @@ class GuardedRequest:
     def keep(self) -> None:
         raise AssertionError("the guard has decoded the message already")
 
+    def hold_order(self) -> None:
+        self._request.hold_order()
+
+    def release_order(self) -> None:
+        self._request.release_order()
+
     def answer(self, response: Response) -> None:
         if self._guarded is not None:
             self._guarded.finish(response)

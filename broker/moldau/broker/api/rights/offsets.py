@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
-from moldau.broker.coordinator.group.fetches import none_at
+from moldau.broker.api.rights.items import ItemGuard
+from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -32,10 +29,11 @@ if TYPE_CHECKING:
     from moldau.broker.api.rights.guard import Client
 
 _GROUP: Final = AclResource.GROUP
-_TOPIC: Final = AclResource.TOPIC
 _GROUP_FAILED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_FAILED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_IDS_SINCE: Final = 10
+_READ: Final = ItemGuard(Right(AclResource.TOPIC, AclOperation.READ), is_first=True)
+_GROUPS: Final = ItemGuard(Right(_GROUP, AclOperation.DESCRIBE))
+_TOPICS: Final = ItemGuard(Right(AclResource.TOPIC, AclOperation.DESCRIBE))
 _GROUPS_SINCE: Final = 8
 _GROUP_ERROR_SINCE: Final = 2
 
@@ -45,38 +43,9 @@ def guard_commit(
 ) -> Guarded | OffsetCommitResponse | None:
     """READ on the group, and on each topic."""
     if not client.may(_GROUP, AclOperation.READ, message.group_id):
-        return OffsetCommitResponse(
-            topics=[_uncommitted(each, _GROUP_FAILED) for each in message.topics]
-        )
-    names = [
-        each.name if version < _IDS_SINCE else client.name_of(each.topic_id)
-        for each in message.topics
-    ]
-    allowed = client.allowed(_TOPIC, AclOperation.READ, (each for each in names if each))
-    refused, left = [], []
-    for name, topic in zip(names, message.topics, strict=True):
-        if name and name not in allowed:
-            refused.append(_uncommitted(topic, _TOPIC_FAILED))
-        else:
-            left.append(topic)
-    if not refused:
-        return None
-
-    def finish(response: OffsetCommitResponse) -> None:
-        response.topics = [*refused, *response.topics]
-
-    return Guarded(changed(message, topics=left), finish)
-
-
-def _uncommitted(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-            for each in topic.partitions
-        ],
-    )
+        rows = refused_rows(OffsetCommitResponseTopic, message.topics, _GROUP_FAILED)
+        return OffsetCommitResponse(topics=rows)
+    return _READ(client, message, version)
 
 
 def guard_fetch(
@@ -86,33 +55,18 @@ def guard_fetch(
     are left out."""
     if version < _GROUPS_SINCE:
         return _guard_one(client, message, version)
-    groups = client.allowed(
-        _GROUP, AclOperation.DESCRIBE, (each.group_id for each in message.groups)
-    )
-    refused = [
-        OffsetFetchResponseGroup(group_id=each.group_id, topics=[], error_code=_GROUP_FAILED)
-        for each in message.groups
-        if each.group_id not in groups
-    ]
+    groups, out = _GROUPS.divide(client, message.groups)
+    refused = refused_rows(OffsetFetchResponseGroup, out, _GROUP_FAILED, topics=[])
     left: list[OffsetFetchRequestGroup] = []
     hidden: dict[str, list[OffsetFetchResponseTopics]] = {}
-    for group in message.groups:
-        if group.group_id not in groups:
-            continue
+    for group in groups:
         if group.topics is None:
             left.append(group)
             continue
-        names = [
-            each.name if version < _IDS_SINCE else client.name_of(each.topic_id)
-            for each in group.topics
-        ]
-        shown = client.allowed(_TOPIC, AclOperation.DESCRIBE, (each for each in names if each))
-        kept = []
-        for name, topic in zip(names, group.topics, strict=True):
-            if name and name not in shown:
-                hidden.setdefault(group.group_id, []).append(_hidden(topic))
-            else:
-                kept.append(topic)
+        kept, unseen = _TOPICS.divide(client, group.topics)
+        if unseen:
+            rows = refused_rows(OffsetFetchResponseTopics, unseen, _TOPIC_FAILED, metadata="")
+            hidden.setdefault(group.group_id, []).extend(rows)
         left.append(changed_group(group, kept))
 
     def finish(response: OffsetFetchResponse) -> None:
@@ -121,8 +75,7 @@ def guard_fetch(
             if group.error_code:
                 continue
             if group.group_id in of_all:
-                seen = _shown(client, [each.name for each in group.topics])
-                group.topics = [each for each in group.topics if each.name in seen]
+                group.topics, _ = _TOPICS.divide(client, group.topics)
             group.topics = [*group.topics, *hidden.get(group.group_id, ())]
         response.groups = [*response.groups, *refused]
 
@@ -141,58 +94,20 @@ def changed_group(
     )
 
 
-def _hidden(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[none_at(each, _TOPIC_FAILED) for each in topic.partition_indexes],
-    )
-
-
-def _shown(client: Client, names: list[str]) -> Collection[str]:
-    return client.allowed(_TOPIC, AclOperation.DESCRIBE, names)
-
-
 def _guard_one(
     client: Client, message: OffsetFetchRequest, version: int
 ) -> Guarded | OffsetFetchResponse | None:
     """Before version 8 a request names one group."""
-    asked = message.topics
     if not client.may(_GROUP, AclOperation.DESCRIBE, message.group_id):
         if version >= _GROUP_ERROR_SINCE:
             return OffsetFetchResponse(error_code=_GROUP_FAILED)
-        return OffsetFetchResponse(topics=[_flat(each, _GROUP_FAILED) for each in asked or ()])
-    if asked is None:
+        topics = message.topics or ()
+        rows = refused_rows(OffsetFetchResponseTopic, topics, _GROUP_FAILED, metadata="")
+        return OffsetFetchResponse(topics=rows)
+    if message.topics is not None:
+        return _TOPICS(client, message, version)
 
-        def show(response: OffsetFetchResponse) -> None:
-            seen = _shown(client, [each.name for each in response.topics])
-            response.topics = [each for each in response.topics if each.name in seen]
+    def show(response: OffsetFetchResponse) -> None:
+        response.topics, _ = _TOPICS.divide(client, response.topics)
 
-        return Guarded(message, show)
-    shown = _shown(client, [each.name for each in asked])
-    refused = [_flat(each, _TOPIC_FAILED) for each in asked if each.name not in shown]
-    if not refused:
-        return None
-
-    def finish(response: OffsetFetchResponse) -> None:
-        if not response.error_code:
-            response.topics = [*response.topics, *refused]
-
-    left = [each for each in asked if each.name in shown]
-    return Guarded(changed(message, topics=left), finish)
-
-
-def _flat(topic: OffsetFetchRequestTopic, code: ErrorCode) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(
-        name=topic.name,
-        partitions=[
-            OffsetFetchResponsePartition(
-                partition_index=each,
-                committed_offset=-1,
-                committed_leader_epoch=-1,
-                metadata="",
-                error_code=code,
-            )
-            for each in topic.partition_indexes
-        ],
-    )
+    return Guarded(message, show)

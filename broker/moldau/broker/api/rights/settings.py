@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.api.rights.topics import cluster_operations
 from moldau.broker.controller.configs import ResourceType
@@ -21,6 +22,7 @@ from moldau.protocol.messages.describe_configs import (
 if TYPE_CHECKING:
     from moldau.broker.api.rights.guard import Client
     from moldau.errors.codes import ErrorCode
+    from moldau.protocol.declare import Struct
     from moldau.protocol.messages.describe_cluster import (
         DescribeClusterRequest,
         DescribeClusterResponse,
@@ -50,22 +52,7 @@ def _refusal(client: Client, operation: AclOperation, kind: int, name: str) -> E
 
 def guard_describe(client: Client, message: DescribeConfigsRequest, version: int) -> Guarded | None:
     """DESCRIBE_CONFIGS on the topic, the group or the cluster."""
-    left, refused = [], []
-    for each in message.resources:
-        kind, name = each.resource_type, each.resource_name
-        code = _refusal(client, AclOperation.DESCRIBE_CONFIGS, kind, name)
-        if code is None:
-            left.append(each)
-            continue
-        refused.append(
-            DescribeConfigsResult(
-                error_code=code,
-                error_message=_REASON,
-                resource_type=kind,
-                resource_name=name,
-                configs=[],
-            )
-        )
+    left, refused = _divide(client, AclOperation.DESCRIBE_CONFIGS, message, DescribeConfigsResult)
     if not refused:
         return None
 
@@ -82,24 +69,12 @@ def guard_alter(
 ) -> Guarded | None:
     """ALTER_CONFIGS on the topic, the group or the cluster."""
     is_incremental = isinstance(message, changing.IncrementalAlterConfigsRequest)
-    rows = changing if is_incremental else replacing
-    left: list[Any] = []
-    refused: list[Any] = []
-    resources: list[Any] = list(message.resources)
-    order = {(each.resource_type, each.resource_name): n for n, each in enumerate(resources)}
-    for each in resources:
-        kind, name = each.resource_type, each.resource_name
-        code = _refusal(client, AclOperation.ALTER_CONFIGS, kind, name)
-        if code is None:
-            left.append(each)
-            continue
-        refused.append(
-            rows.AlterConfigsResourceResponse(
-                error_code=code, error_message=_REASON, resource_type=kind, resource_name=name
-            )
-        )
+    row = (changing if is_incremental else replacing).AlterConfigsResourceResponse
+    left, refused = _divide(client, AclOperation.ALTER_CONFIGS, message, row)
     if not refused:
         return None
+    names = [(each.resource_type, each.resource_name) for each in message.resources]
+    order = {name: number for number, name in enumerate(names)}
 
     def finish(response: Any) -> None:
         found = [*response.responses, *refused]
@@ -107,6 +82,21 @@ def guard_alter(
         response.responses = found
 
     return Guarded(changed(message, resources=left), finish)
+
+
+def _divide(
+    client: Client, operation: AclOperation, message: Any, row: type[Struct]
+) -> tuple[list[Any], list[Any]]:
+    """Return the resources that the client has the right to, and the rows of the others."""
+    left: list[Any] = []
+    refused: list[Any] = []
+    for each in message.resources:
+        code = _refusal(client, operation, each.resource_type, each.resource_name)
+        if code is None:
+            left.append(each)
+        else:
+            refused += refused_rows(row, [each], code, _REASON)
+    return left, refused
 
 
 def guard_cluster(client: Client, message: DescribeClusterRequest, version: int) -> Guarded:

@@ -1,5 +1,4 @@
-"""Guards of requests about topics: Metadata, DescribeTopicPartitions, CreateTopics, DeleteTopics,
-CreatePartitions.
+"""Guards of requests about topics: Metadata, DescribeTopicPartitions, CreateTopics, DeleteTopics.
 
 Invariant: a client without DESCRIBE does not learn whether a topic exists. The id of a topic is no
 secret, so a request by id gets TOPIC_AUTHORIZATION_FAILED, with the id and without a name.
@@ -11,16 +10,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
+from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
-from moldau.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
 from moldau.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -50,6 +45,8 @@ _TOPIC: Final = AclResource.TOPIC
 _DESCRIBE: Final = AclOperation.DESCRIBE
 _FAILED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _ALWAYS_CREATES_UNTIL: Final = 3
+_IDS_SINCE: Final = 12
+"""Two versions before have a field for ids, and a request with one is refused as a whole."""
 _REASON: Final = "Authorization failed."
 
 
@@ -60,7 +57,10 @@ def guard_metadata(client: Client, message: MetadataRequest, version: int) -> Gu
     guarded = message
     is_of_all = asked is None or (version == 0 and not asked)
     if asked is not None and not is_of_all:
-        names = [each.name or client.name_of(each.topic_id) for each in asked]
+        has_ids = version >= _IDS_SINCE
+        names = [
+            each.name or (client.name_of(each.topic_id) if has_ids else None) for each in asked
+        ]
         described = client.allowed(_TOPIC, _DESCRIBE, (each for each in names if each))
         uncreatable = _uncreatable(client, message, described, version)
         left = []
@@ -68,7 +68,8 @@ def guard_metadata(client: Client, message: MetadataRequest, version: int) -> Gu
             if name is None or (name in described and name not in uncreatable):
                 left.append(topic)
             else:
-                refused.append(_refused(topic.name, topic.topic_id))
+                topic_id = topic.topic_id if topic.name is None else ZERO_UUID
+                refused += refused_rows(MetadataResponseTopic, [topic], _FAILED, topic_id=topic_id)
         guarded = changed(message, topics=left)
 
     def finish(response: MetadataResponse) -> None:
@@ -101,16 +102,6 @@ def _uncreatable(
     return frozenset(missing).difference(creatable)
 
 
-def _refused(name: str | None, topic_id: bytes) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=_FAILED,
-        name=name,
-        topic_id=topic_id if name is None else ZERO_UUID,
-        is_internal=False,
-        partitions=[],
-    )
-
-
 def _set_operations(client: Client, message: MetadataRequest, response: MetadataResponse) -> None:
     if message.include_topic_authorized_operations:
         for each in response.topics:
@@ -134,13 +125,8 @@ def guard_topic_partitions(
     """DESCRIBE on each topic. Without names, only topics with the right are in the response."""
     names = [each.name for each in message.topics]
     allowed = client.allowed(_TOPIC, _DESCRIBE, names)
-    refused = [
-        DescribeTopicPartitionsResponseTopic(
-            error_code=_FAILED, name=name, topic_id=ZERO_UUID, partitions=[]
-        )
-        for name in dict.fromkeys(names)
-        if name not in allowed
-    ]
+    out = dict.fromkeys(each for each in names if each not in allowed)
+    refused = refused_rows(DescribeTopicPartitionsResponseTopic, out, _FAILED)
 
     def finish(response: DescribeTopicPartitionsResponse) -> None:
         shown = response.topics
@@ -152,7 +138,7 @@ def guard_topic_partitions(
                 bits = client.operations(_TOPIC, ALL_OF_TOPIC, each.name)
                 each.topic_authorized_operations = bits
         response.topics = [*shown, *refused]
-        if names and len(refused) == len(dict.fromkeys(names)):
+        if names and not left:
             response.topics, response.next_cursor = refused, None
 
     left = [each for each in message.topics if each.name in allowed]
@@ -169,11 +155,8 @@ def guard_create(client: Client, message: CreateTopicsRequest, version: int) -> 
     if not client.may_on_cluster(AclOperation.CREATE):
         allowed = client.allowed(_TOPIC, AclOperation.CREATE, names)
     shown = client.allowed(_TOPIC, AclOperation.DESCRIBE_CONFIGS, names)
-    refused = [
-        CreatableTopicResult(name=name, error_code=_FAILED, error_message=_REASON)
-        for name in dict.fromkeys(names)
-        if name not in allowed
-    ]
+    out = dict.fromkeys(each for each in names if each not in allowed)
+    refused = refused_rows(CreatableTopicResult, out, _FAILED, _REASON)
 
     def finish(response: CreateTopicsResponse) -> None:
         for each in response.topics:
@@ -188,8 +171,10 @@ def guard_create(client: Client, message: CreateTopicsRequest, version: int) -> 
 
 
 def guard_delete(client: Client, message: DeleteTopicsRequest, version: int) -> Guarded | None:
-    """DELETE on each topic. The name of a topic that was named by its id is in the response only
-    with DESCRIBE."""
+    """DELETE on the cluster or on each topic. The name of a topic that was named by its id is in
+    the response only with DESCRIBE."""
+    if client.may_on_cluster(AclOperation.DELETE):
+        return None
     states = message.topics or [
         DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in message.topic_names
     ]
@@ -197,18 +182,15 @@ def guard_delete(client: Client, message: DeleteTopicsRequest, version: int) -> 
     known = [each for each in names if each]
     described = client.allowed(_TOPIC, _DESCRIBE, known)
     deletable = client.allowed(_TOPIC, AclOperation.DELETE, known)
-    refused, left = [], []
+    refused: list[DeletableTopicResult] = []
+    left = []
     for name, state in zip(names, states, strict=True):
         is_missing = client.id_of(name) is None if name else True
         if not name or name in deletable or (is_missing and name in described):
             left.append(state)
             continue
         shown = state.name if state.name or name not in described else name
-        refused.append(
-            DeletableTopicResult(
-                name=shown, topic_id=state.topic_id, error_code=_FAILED, error_message=_REASON
-            )
-        )
+        refused += refused_rows(DeletableTopicResult, [state], _FAILED, _REASON, name=shown)
     if not refused:
         return None
 
@@ -218,24 +200,3 @@ def guard_delete(client: Client, message: DeleteTopicsRequest, version: int) -> 
     if message.topics:
         return Guarded(changed(message, topics=left), finish)
     return Guarded(changed(message, topic_names=[each.name for each in left]), finish)
-
-
-def guard_partitions(
-    client: Client, message: CreatePartitionsRequest, version: int
-) -> Guarded | None:
-    """ALTER on each topic."""
-    names = [each.name for each in message.topics]
-    allowed = client.allowed(_TOPIC, AclOperation.ALTER, names)
-    refused = [
-        CreatePartitionsTopicResult(name=name, error_code=_FAILED)
-        for name in dict.fromkeys(names)
-        if name not in allowed
-    ]
-    if not refused:
-        return None
-
-    def finish(response: CreatePartitionsResponse) -> None:
-        response.results = [*refused, *response.results]
-
-    left = [each for each in message.topics if each.name in allowed]
-    return Guarded(changed(message, topics=left), finish)

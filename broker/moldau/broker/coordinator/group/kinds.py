@@ -8,30 +8,97 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.contract import GroupKind
 from moldau.broker.coordinator.group.groups import Groups
-from moldau.broker.coordinator.group.records import (
-    CLASSIC_KEYS,
-    CONSUMER_KEYS,
-    SHARE_KEYS,
-    replay_classic_record,
-    replay_consumer_record,
-    replay_share_record,
-)
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
+from moldau.protocol.schemas.consumer_group_log import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from moldau.protocol.schemas.group_log import GroupMetadataKey, GroupMetadataValue
+from moldau.protocol.schemas.share_group_log import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group import contract
     from moldau.broker.coordinator.outcome import Outcome, Ticket
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import LogKey, LogValue, Request
+
+CLASSIC_KEYS: Final = (GroupMetadataKey,)
+CONSUMER_KEYS: Final = (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+SHARE_KEYS: Final = (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
+
+
+def replay_classic_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
+    """Apply the record of a classic group, which has only this one."""
+    assert isinstance(key, GroupMetadataKey)
+    assert value is None or isinstance(value, GroupMetadataValue)
+    groups.replay_classic(key.group, value, now_ms)
+
+
+def replay_consumer_record(
+    groups: Groups, key: LogKey, value: LogValue | None, now_ms: int
+) -> None:
+    """Apply a record of a consumer group (KIP-848)."""
+    replay_member_record(groups, GroupKind.CONSUMER, ConsumerGroupMetadataKey, key, value)
+
+
+def replay_share_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
+    """Apply a record of a share group (KIP-932)."""
+    replay_member_record(groups, GroupKind.SHARE, ShareGroupMetadataKey, key, value)
+
+
+def replay_member_record(
+    groups: Groups,
+    kind: GroupKind,
+    group_key: type[LogKey],
+    key: LogKey,
+    value: LogValue | None,
+) -> None:
+    """Apply a record of a group that has several: its own, with `group_key`, and those of its
+    members. The tombstone of its own drops the group."""
+    group_id = cast(Any, key).group_id
+    group = groups.group_of_record(kind, group_id, is_deleted=value is None)
+    if group is None:
+        return
+    group.replay(key, value)
+    if value is None and type(key) is group_key:
+        groups.drop_of_record(group)
+
 
 Make: TypeAlias = "Callable[[str, contract.GroupServices], contract.Group]"
 """Creates an empty group."""

@@ -1,7 +1,8 @@
 """The end of transactions: EndTxn, time-outs and fencing, and the markers.
 
 The tables of states are those of Kafka 4.3, one for clients of transaction version 2, which bumps
-the epoch at each end, and one for older clients, which cannot learn of another epoch.
+the epoch at each end, and one for older clients, which cannot learn of another epoch. While the
+markers of an end are being written, a client is asked to wait before anything else is judged.
 """
 
 from __future__ import annotations
@@ -42,18 +43,20 @@ def end_transaction(
     """Decide about EndTxn. `client_version` is the transaction version of the client."""
     known = transactions.existing(message.transactional_id)
     if client_version >= BUMPS_SINCE:
+        known.check_settled()
         is_retry = _check_bumped(known, message)
         return _end_bumped(transactions, known, message.committed, is_retry, (ticket, now_ms))
     if known.producer_id != message.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != message.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    known.check_settled()
     is_commit = message.committed
     if known.state is TransactionStatus.ONGOING:
         return prepare(transactions, known, ticket, now_ms, is_commit=is_commit)
     if known.state is _DONE[is_commit]:
         return answered(ticket, _answer(known))
-    raise _refusal(known, is_commit=is_commit)
+    raise _refusal(known)
 
 
 def _check_bumped(known: Transaction, message: EndTxnRequest) -> bool:
@@ -69,9 +72,7 @@ def _check_bumped(known: Transaction, message: EndTxnRequest) -> bool:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_bumped = known.producer_epoch == epoch + 1
     is_current = known.producer_epoch == epoch
-    if known.is_ending:
-        is_fine = is_bumped
-    elif known.state in _COMPLETE:
+    if known.state in _COMPLETE:
         is_fine = is_bumped or is_rotated or is_current
     else:
         is_fine = is_current
@@ -92,9 +93,8 @@ def _end_bumped(
         return prepare(transactions, known, ticket, now_ms, is_commit=is_commit, bumps=True)
     if known.state in _COMPLETE and is_retry and known.state is _DONE[is_commit]:
         return answered(ticket, _answer(known))
-    is_new_abort = not is_commit and not is_retry and not known.is_ending
-    if not is_new_abort:
-        raise _refusal(known, is_commit=is_commit)
+    if is_commit or is_retry:
+        raise _refusal(known)
     # A client aborts without any partition to get another epoch: after that no request that it has
     # sent before can join a transaction (KAFKA-18401).
     wall_ms = transactions.services.wall_ms(now_ms)
@@ -114,11 +114,8 @@ def _end_bumped(
     return transactions.stored(aborted, ((ticket, _answer(aborted)),))
 
 
-def _refusal(known: Transaction, *, is_commit: bool) -> KafkaError:
-    """Return the error for an end that the state does not allow. While the same end is going on,
-    the client tries again."""
-    if known.state is _PREPARE[is_commit]:
-        return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+def _refusal(known: Transaction) -> KafkaError:
+    """Return the error for an end that the state does not allow."""
     return KafkaError(ErrorCode.INVALID_TXN_STATE, state=known.state.shown)
 
 

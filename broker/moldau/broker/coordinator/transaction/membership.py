@@ -70,12 +70,11 @@ def verify_partitions(transactions: Transactions, joining: Joining, ticket: Tick
 def _of_producer(transactions: Transactions, joining: Joining) -> Transaction:
     """Return the transactional id of this producer, if its transaction is not ending."""
     known, producer = transactions.existing(joining.transactional_id), joining.producer
+    known.check_settled()
     if known.producer_id != producer.id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != producer.epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if known.is_ending:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return known
 
 

@@ -59,10 +59,9 @@ def init_producer(
             updated_ms=services.wall_ms(now_ms),
         )
         return transactions.stored(begun, ((ticket, _answer(begun)),))
+    known.check_settled()
     if expected is not None and not _may_be_of(known, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if known.is_ending:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if known.state is TransactionStatus.ONGOING:
         _check_current(known, expected)
         refusal = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

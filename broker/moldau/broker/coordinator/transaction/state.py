@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
@@ -128,6 +129,16 @@ class Transaction:
     def is_ending(self) -> bool:
         """Whether markers are being written."""
         return self.state in ENDING
+
+    def check_settled(self) -> None:
+        """Raise CONCURRENT_TRANSACTIONS while markers are being written. Clients ask again.
+
+        Call it before a producer of a client of version 2 is judged. Its answer to the end of a
+        transaction has the next epoch, or another id, and the client may use it at once. This value
+        has them only when all markers are written (KAFKA-18575).
+        """
+        if self.is_ending:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def moved(self, state: TransactionStatus, now_ms: int, **fields: Any) -> Transaction:
         """Return the value after a transition. `now_ms` is wall time."""

@@ -17,14 +17,9 @@ from moldau.connectors.jdbc.dialects.sqlite import Sqlite
 __all__ = ["Dialect", "dialect_of"]
 
 _DIALECTS: dict[str, type[Dialect]] = {
-    "postgresql": PostgreSql,
-    "sqlite": Sqlite,
-    "mysql": MySql,
-    "mariadb": MySql,
-    "duckdb": DuckDb,
-    "mssql": SqlServer,
-    "oracle": Oracle,
-}
+    "postgresql": PostgreSql, "sqlite": Sqlite, "mysql": MySql, "mariadb": MySql, "duckdb": DuckDb,
+    "mssql": SqlServer, "oracle": Oracle,
+}  # fmt: skip
 
 
 def dialect_of(backend: str, *, quotes: bool = True) -> Dialect:

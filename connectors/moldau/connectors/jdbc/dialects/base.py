@@ -29,6 +29,10 @@ class Dialect:
     true: ClassVar[str] = "TRUE"
     false: ClassVar[str] = "FALSE"
     default_schema: ClassVar[str | None] = None
+    shows_transactions: ClassVar[bool] = False
+    """Whether a source can see what is open (`open_transactions`)."""
+    has_one_writer: ClassVar[bool] = False
+    """Whether transactions that write follow one another, so that ids and times do as well."""
 
     def __init__(self, *, quotes: bool = True) -> None:
         self._quotes = quotes
@@ -161,7 +165,7 @@ class Dialect:
         )
 
 
-class Merging(Dialect):
+class MergeDialect(Dialect):
     """The SQL of a database that upserts with MERGE."""
 
     dual: ClassVar[str] = ""

@@ -18,22 +18,13 @@ class DuckDb(Dialect):
     default_schema = "main"
     now = "SELECT epoch_us(now())"
     types: ClassVar[Mapping[ColumnKind, str]] = {
-        ColumnKind.BOOLEAN: "BOOLEAN",
-        ColumnKind.INT8: "TINYINT",
-        ColumnKind.INT16: "SMALLINT",
-        ColumnKind.INT32: "INTEGER",
-        ColumnKind.INT64: "BIGINT",
-        ColumnKind.FLOAT32: "REAL",
-        ColumnKind.FLOAT64: "DOUBLE",
-        ColumnKind.DECIMAL: "DECIMAL(38,10)",
-        ColumnKind.STRING: "VARCHAR",
-        ColumnKind.BYTES: "BLOB",
-        ColumnKind.DATE: "DATE",
-        ColumnKind.TIME: "TIME",
-        ColumnKind.TIMESTAMP: "TIMESTAMP",
-        ColumnKind.TIMESTAMP_TZ: "TIMESTAMPTZ",
-        ColumnKind.JSON: "VARCHAR",
-    }
+        ColumnKind.BOOLEAN: "BOOLEAN", ColumnKind.INT8: "TINYINT", ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INTEGER", ColumnKind.INT64: "BIGINT", ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(38,10)",
+        ColumnKind.STRING: "VARCHAR", ColumnKind.BYTES: "BLOB", ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME", ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMPTZ", ColumnKind.JSON: "VARCHAR",
+    }  # fmt: skip
 
     def array(self, column: ColumnType) -> str:
         assert column.element is not None

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from moldau.connectors.jdbc.columns import Column, ColumnKind, TableId
-from moldau.connectors.jdbc.dialects.base import Merging
+from moldau.connectors.jdbc.dialects.base import MergeDialect
 
 
-class SqlServer(Merging):
+class SqlServer(MergeDialect):
     """SQL Server's types and SQL. MERGE holds its lock, or two tasks could insert one key."""
 
     name = "mssql"
@@ -22,22 +22,13 @@ class SqlServer(Merging):
     false = "0"
     now = "SELECT DATEDIFF_BIG(MICROSECOND, CAST('1970-01-01' AS DATETIME2), SYSUTCDATETIME())"
     types: ClassVar[Mapping[ColumnKind, str]] = {
-        ColumnKind.BOOLEAN: "BIT",
-        ColumnKind.INT8: "TINYINT",
-        ColumnKind.INT16: "SMALLINT",
-        ColumnKind.INT32: "INT",
-        ColumnKind.INT64: "BIGINT",
-        ColumnKind.FLOAT32: "REAL",
-        ColumnKind.FLOAT64: "FLOAT",
-        ColumnKind.DECIMAL: "DECIMAL(38,10)",
-        ColumnKind.STRING: "NVARCHAR(MAX)",
-        ColumnKind.BYTES: "VARBINARY(MAX)",
-        ColumnKind.DATE: "DATE",
-        ColumnKind.TIME: "TIME",
-        ColumnKind.TIMESTAMP: "DATETIME2",
-        ColumnKind.TIMESTAMP_TZ: "DATETIMEOFFSET",
-        ColumnKind.JSON: "NVARCHAR(MAX)",
-    }
+        ColumnKind.BOOLEAN: "BIT", ColumnKind.INT8: "TINYINT", ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INT", ColumnKind.INT64: "BIGINT", ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "FLOAT", ColumnKind.DECIMAL: "DECIMAL(38,10)",
+        ColumnKind.STRING: "NVARCHAR(MAX)", ColumnKind.BYTES: "VARBINARY(MAX)",
+        ColumnKind.DATE: "DATE", ColumnKind.TIME: "TIME", ColumnKind.TIMESTAMP: "DATETIME2",
+        ColumnKind.TIMESTAMP_TZ: "DATETIMEOFFSET", ColumnKind.JSON: "NVARCHAR(MAX)",
+    }  # fmt: skip
     # An index key has at most 900 bytes.
     key_types: ClassVar[Mapping[ColumnKind, str]] = {
         ColumnKind.STRING: "NVARCHAR(450)",

@@ -15,24 +15,16 @@ class MySql(Dialect):
     name = "mysql"
     quote_marks = ("`", "`")
     mark = "%s"
+    shows_transactions = True
     now = "SELECT CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS SIGNED)"
     types: ClassVar[Mapping[ColumnKind, str]] = {
-        ColumnKind.BOOLEAN: "TINYINT(1)",
-        ColumnKind.INT8: "TINYINT",
-        ColumnKind.INT16: "SMALLINT",
-        ColumnKind.INT32: "INT",
-        ColumnKind.INT64: "BIGINT",
-        ColumnKind.FLOAT32: "FLOAT",
-        ColumnKind.FLOAT64: "DOUBLE",
-        ColumnKind.DECIMAL: "DECIMAL(65,30)",
-        ColumnKind.STRING: "TEXT",
-        ColumnKind.BYTES: "LONGBLOB",
-        ColumnKind.DATE: "DATE",
-        ColumnKind.TIME: "TIME(6)",
-        ColumnKind.TIMESTAMP: "DATETIME(6)",
-        ColumnKind.TIMESTAMP_TZ: "DATETIME(6)",
-        ColumnKind.JSON: "LONGTEXT",
-    }
+        ColumnKind.BOOLEAN: "TINYINT(1)", ColumnKind.INT8: "TINYINT", ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INT", ColumnKind.INT64: "BIGINT", ColumnKind.FLOAT32: "FLOAT",
+        ColumnKind.FLOAT64: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(65,30)",
+        ColumnKind.STRING: "TEXT", ColumnKind.BYTES: "LONGBLOB", ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME(6)", ColumnKind.TIMESTAMP: "DATETIME(6)",
+        ColumnKind.TIMESTAMP_TZ: "DATETIME(6)", ColumnKind.JSON: "LONGTEXT",
+    }  # fmt: skip
     # MySQL needs a length for an indexed column.
     key_types: ClassVar[Mapping[ColumnKind, str]] = {
         ColumnKind.STRING: "VARCHAR(255)",

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
-from moldau.connectors.jdbc.dialects.base import Merging
+from moldau.connectors.jdbc.dialects.base import MergeDialect
 
 
-class Oracle(Merging):
+class Oracle(MergeDialect):
     """Oracle's types and SQL."""
 
     name = "oracle"
@@ -22,22 +22,14 @@ class Oracle(Merging):
         "* 1000000 FROM DUAL"
     )
     types: ClassVar[Mapping[ColumnKind, str]] = {
-        ColumnKind.BOOLEAN: "NUMBER(1,0)",
-        ColumnKind.INT8: "NUMBER(3,0)",
-        ColumnKind.INT16: "NUMBER(5,0)",
-        ColumnKind.INT32: "NUMBER(10,0)",
-        ColumnKind.INT64: "NUMBER(19,0)",
-        ColumnKind.FLOAT32: "BINARY_FLOAT",
-        ColumnKind.FLOAT64: "BINARY_DOUBLE",
-        ColumnKind.DECIMAL: "NUMBER",
-        ColumnKind.STRING: "CLOB",
-        ColumnKind.BYTES: "BLOB",
-        ColumnKind.DATE: "DATE",
-        ColumnKind.TIME: "DATE",
-        ColumnKind.TIMESTAMP: "TIMESTAMP",
-        ColumnKind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
-        ColumnKind.JSON: "CLOB",
-    }
+        ColumnKind.BOOLEAN: "NUMBER(1,0)", ColumnKind.INT8: "NUMBER(3,0)",
+        ColumnKind.INT16: "NUMBER(5,0)", ColumnKind.INT32: "NUMBER(10,0)",
+        ColumnKind.INT64: "NUMBER(19,0)", ColumnKind.FLOAT32: "BINARY_FLOAT",
+        ColumnKind.FLOAT64: "BINARY_DOUBLE", ColumnKind.DECIMAL: "NUMBER",
+        ColumnKind.STRING: "CLOB", ColumnKind.BYTES: "BLOB", ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "DATE", ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE", ColumnKind.JSON: "CLOB",
+    }  # fmt: skip
     # Oracle allows no large object in a key.
     key_types: ClassVar[Mapping[ColumnKind, str]] = {
         ColumnKind.STRING: "VARCHAR2(4000)",

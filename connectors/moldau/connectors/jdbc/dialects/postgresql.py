@@ -15,24 +15,16 @@ class PostgreSql(Dialect):
     name = "postgresql"
     mark = "%s"
     default_schema = "public"
+    shows_transactions = True
     now = "SELECT CAST(EXTRACT(EPOCH FROM CURRENT_TIMESTAMP) * 1000000 AS BIGINT)"
     types: ClassVar[Mapping[ColumnKind, str]] = {
-        ColumnKind.BOOLEAN: "BOOLEAN",
-        ColumnKind.INT8: "SMALLINT",
-        ColumnKind.INT16: "SMALLINT",
-        ColumnKind.INT32: "INT",
-        ColumnKind.INT64: "BIGINT",
-        ColumnKind.FLOAT32: "REAL",
-        ColumnKind.FLOAT64: "DOUBLE PRECISION",
-        ColumnKind.DECIMAL: "DECIMAL",
-        ColumnKind.STRING: "TEXT",
-        ColumnKind.BYTES: "BYTEA",
-        ColumnKind.DATE: "DATE",
-        ColumnKind.TIME: "TIME",
-        ColumnKind.TIMESTAMP: "TIMESTAMP",
-        ColumnKind.TIMESTAMP_TZ: "TIMESTAMPTZ",
-        ColumnKind.JSON: "JSONB",
-    }
+        ColumnKind.BOOLEAN: "BOOLEAN", ColumnKind.INT8: "SMALLINT", ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INT", ColumnKind.INT64: "BIGINT", ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "DOUBLE PRECISION", ColumnKind.DECIMAL: "DECIMAL",
+        ColumnKind.STRING: "TEXT", ColumnKind.BYTES: "BYTEA", ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME", ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMPTZ", ColumnKind.JSON: "JSONB",
+    }  # fmt: skip
 
     def session(self, zone: str) -> tuple[str, ...]:
         return (f"SET TIME ZONE {self.literal(zone)}",)

@@ -14,26 +14,18 @@ class Sqlite(Dialect):
     """SQLite's types and SQL. A declared type is an affinity: it says how values are stored."""
 
     name = "sqlite"
+    has_one_writer = True
     true = "1"
     false = "0"
     now = "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
     types: ClassVar[Mapping[ColumnKind, str]] = {
-        ColumnKind.BOOLEAN: "BOOLEAN",
-        ColumnKind.INT8: "INTEGER",
-        ColumnKind.INT16: "INTEGER",
-        ColumnKind.INT32: "INTEGER",
-        ColumnKind.INT64: "BIGINT",
-        ColumnKind.FLOAT32: "REAL",
-        ColumnKind.FLOAT64: "REAL",
-        ColumnKind.DECIMAL: "DECIMAL_TEXT",
-        ColumnKind.STRING: "TEXT",
-        ColumnKind.BYTES: "BLOB",
-        ColumnKind.DATE: "DATE",
-        ColumnKind.TIME: "TIME",
-        ColumnKind.TIMESTAMP: "TIMESTAMP",
-        ColumnKind.TIMESTAMP_TZ: "TIMESTAMP",
+        ColumnKind.BOOLEAN: "BOOLEAN", ColumnKind.INT8: "INTEGER", ColumnKind.INT16: "INTEGER",
+        ColumnKind.INT32: "INTEGER", ColumnKind.INT64: "BIGINT", ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "REAL", ColumnKind.DECIMAL: "DECIMAL_TEXT", ColumnKind.STRING: "TEXT",
+        ColumnKind.BYTES: "BLOB", ColumnKind.DATE: "DATE", ColumnKind.TIME: "TIME",
+        ColumnKind.TIMESTAMP: "TIMESTAMP", ColumnKind.TIMESTAMP_TZ: "TIMESTAMP",
         ColumnKind.JSON: "JSON_TEXT",
-    }
+    }  # fmt: skip
 
     def decimal(self, column: ColumnType) -> str:
         """Return a type with the affinity TEXT: NUMERIC would make digits floating point."""

@@ -5,10 +5,14 @@
 
 Only Spark can read a URI, and fsspec if it knows the protocol. Code that reads or writes files of a
 checkpoint checks `is_local` first.
+
+Each file of a log of Spark (`offsets`, `commits`, or `_spark_metadata`) is named after a batch:
+`7`, or `9.compact`, which also holds the batches before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -55,14 +59,18 @@ def local_path(address: str) -> Path | None:
     return Path(parts.path if parts.scheme else address)
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a directory with everything in it. Do nothing if it does not exist."""
-    if not path.is_dir():
-        return
-    # In this order the contents of a directory come before the directory.
-    for each in sorted(path.rglob("*"), reverse=True):
-        if each.is_dir() and not each.is_symlink():
-            each.rmdir()
-        else:
-            each.unlink()
-    path.rmdir()
+def read_batch_numbers(log: str) -> list[int] | None:
+    """Return the batch numbers in a log directory: [] if the directory does not exist.
+
+    None for a URI, which only Spark can read.
+    """
+    path = local_path(log)
+    if path is None:
+        return None
+    return parse_batch_numbers([each.name for each in path.iterdir()]) if path.is_dir() else []
+
+
+def parse_batch_numbers(file_names: Iterable[str]) -> list[int]:
+    """Return the batch numbers that the file names of a log stand for."""
+    plain = [name.removesuffix(".compact") for name in file_names]
+    return [int(name) for name in plain if name.isdigit()]

@@ -10,25 +10,65 @@
 
 Invariant: a connector's folder has either one query or one query for each topic, never both. A
 query of the other kind would read again what is written already.
+
+A query on a Spark Connect server continues without its client. The note of the last session tells
+the next process which session it has to end first.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.connectors.file.storage import storage_of
-from moldau.connectors.spark.checkpoint.address import TOPICS, CheckpointAddress, remove_tree
+from moldau.connectors.spark.checkpoint.address import TOPICS, CheckpointAddress
 from moldau.connectors.spark.checkpoint.generations import Generation, Generations
 from moldau.connectors.spark.checkpoint.lock import CheckpointLock
-from moldau.connectors.spark.checkpoint.session_note import SessionNote
 from moldau.errors import ConfigError
+from moldau.runtime.real_files import RealFiles
 
 _OWN_NAMES: Final = re.compile(
-    r"gen-\d+(\.new)?|topics|spool|lock|(generation\.json|session)(\.new)?"
+    r"gen-\d+(\.new)?|topics|spool|lock|(generation\.json|session)(\.new|\.tmp)?"
 )
 """All names of files and folders that a connector makes in its folder."""
+
+_SESSION: Final = "session"
+_CLOSED: Final = "closed"
+_SERVER: Final = "server="
+
+
+class Session(NamedTuple):
+    """A session on a Spark Connect server. `is_open`: nothing says that it was closed. `server` is
+    the server's host and port, or `shared-local`; empty if the note does not name it."""
+
+    number: int
+    is_open: bool
+    server: str = ""
+
+
+class SessionNote:
+    """The file with the last session, for a checkpoint on this machine."""
+
+    def __init__(self, address: CheckpointAddress) -> None:
+        self.path = address.path / _SESSION
+
+    def read(self) -> Session:
+        """Return the last session. Its number is 0 before the first one."""
+        try:
+            text = self.path.read_text(encoding="ascii")
+        except FileNotFoundError:
+            return Session(0, is_open=False)
+        number, *words = text.split()
+        servers = [word.removeprefix(_SERVER) for word in words if word.startswith(_SERVER)]
+        return Session(int(number), is_open=_CLOSED not in words, server="".join(servers))
+
+    def write(self, session: Session) -> None:
+        """Note that this session begins or has ended. The caller holds the checkpoint's lock."""
+        words = [str(session.number)]
+        words += [] if session.is_open else [_CLOSED]
+        words += [f"{_SERVER}{session.server}"] if session.server else []
+        RealFiles().write_text_atomic(str(self.path), " ".join(words))
 
 
 class CheckpointFolder:
@@ -108,9 +148,10 @@ class CheckpointFolder:
             return
         connector_path = self.address.connector_path
         removed = connector_path.with_name(f".{connector_path.name}.removed")
-        remove_tree(removed)
-        connector_path.replace(removed)
-        remove_tree(removed)
+        files = RealFiles()
+        files.remove_tree(str(removed))
+        files.rename(str(connector_path), str(removed))
+        files.remove_tree(str(removed))
 
     @property
     def exists(self) -> bool:

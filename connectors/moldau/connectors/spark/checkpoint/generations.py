@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from moldau.connectors.spark.checkpoint.address import CheckpointAddress, remove_tree
-from moldau.connectors.spark.checkpoint.batch_logs import read_batch_numbers
+from moldau.connectors.spark.checkpoint.address import CheckpointAddress, read_batch_numbers
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealRuntime
+from moldau.runtime.real_files import RealFiles
 from moldau.spark.ranges import Checkpoint
 
 _STATE: Final = "generation.json"
@@ -70,11 +70,10 @@ class Generations:
         token = RealRuntime().random.randbytes(4).hex()
         starts = {topic: dict(partitions) for topic, partitions in starting.items()}
         new = Generation(self.current().number + 1, starts, token)
-        address.path.mkdir(parents=True, exist_ok=True)
-        draft = address.path / f"{_STATE}.new"
         text = json.dumps({"generation": new.number, "starting": starts, "token": token})
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(address.path / _STATE)
+        files = RealFiles()
+        files.make_dirs(str(address.path))
+        files.write_text_atomic(str(address.path / _STATE), text)
         return new
 
     def path(self, generation: Generation) -> str:
@@ -132,12 +131,12 @@ class Generations:
             texts[f"offsets/{last_batch - 1}"] = offsets  # Spark reads the one before the last too
         # One rename puts all files in place. Until then the generation is still fresh.
         draft = rows.with_name(f"{rows.name}.new")
-        remove_tree(draft)
+        RealFiles().remove_tree(str(draft))
         for name, text in texts.items():
             file = draft / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        remove_tree(rows)
+        RealFiles().remove_tree(str(rows))
         draft.replace(rows)
 
     def inferred_columns(self) -> str | None:

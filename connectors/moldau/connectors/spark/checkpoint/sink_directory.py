@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from moldau.connectors.spark.checkpoint.address import local_path
-from moldau.connectors.spark.checkpoint.batch_logs import read_batch_numbers
+from moldau.connectors.spark.checkpoint.address import local_path, read_batch_numbers
 from moldau.connectors.spark.checkpoint.generations import Generations
 from moldau.errors import ConfigError
 from moldau.spark.reach import Unavailable

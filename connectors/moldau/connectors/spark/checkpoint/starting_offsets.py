@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
-from moldau.connectors.spark.checkpoint.batch_logs import read_batch_numbers
+from moldau.connectors.spark.checkpoint.address import read_batch_numbers
 from moldau.connectors.spark.checkpoint.generations import Generation, Generations
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.spark.lookups import Lookups

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Protocol
+import re
+from datetime import timedelta
+from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from moldau.client.consumer.share.acknowledgements import AcknowledgeType
-from moldau.client.consumer.share.delays import Delay, delay_ms_of
 from moldau.client.consumer.share.session import SharePartition
 from moldau.records import ConsumerRecord, K, V
 
@@ -107,3 +108,25 @@ class Message(Generic[K, V]):
             raise ValueError(f"{self!r}: it is said already what becomes of this message")
         self.is_answered = True
         return self._queue.acknowledge(self, kind, delay_ms, reason)
+
+
+Delay: TypeAlias = "str | float | timedelta | None"
+
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TEXT: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)")
+_MS_MAX: Final = 2**62
+
+
+def delay_ms_of(given: Delay) -> int:
+    """Return milliseconds; -1 for None. Raise ValueError for what is no delay."""
+    if given is None:
+        return -1
+    if isinstance(given, str):
+        found = _TEXT.fullmatch(given.strip())
+        if found is None:
+            raise ValueError(f"{given!r} is no delay: write 500ms, 30s, 5m, 2h or 1d")
+        return int(found[1]) * _UNITS_MS[found[2]]
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if isinstance(seconds, bool) or not 0 <= seconds * 1000 <= _MS_MAX:
+        raise ValueError(f"{given!r} is no delay: it has to be 0 or more seconds")
+    return round(seconds * 1000)

@@ -8,7 +8,7 @@ from typing import Final
 
 from moldau.client.consumer.share.acknowledgements import AcknowledgeType
 from moldau.metrics import Registry
-from moldau.metrics.windows import Sampled
+from moldau.metrics.windows import SampledRows
 from moldau.runtime import Clock
 
 FETCHES: Final = "consumer-share-fetch-manager-metrics"
@@ -19,9 +19,9 @@ class ShareMetrics:
 
     def __init__(self, clock: Clock, window_s: float, samples_max: int) -> None:
         self._clock = clock
-        self._received = Sampled(clock, window_s, samples_max, 2)  # records, bytes
-        self._sent = Sampled(clock, window_s, samples_max)
-        self._failed = Sampled(clock, window_s, samples_max)
+        self._received = SampledRows(clock, window_s, samples_max, 2)  # records, bytes
+        self._sent = SampledRows(clock, window_s, samples_max)
+        self._failed = SampledRows(clock, window_s, samples_max)
         self._by_type = dict.fromkeys(AcknowledgeType, 0)
         self.registry = Registry()
         for name in self._fetching():

@@ -15,11 +15,11 @@ class ShareOptions(RecordOptions, total=False):
     share_acknowledgement_mode: str
     share_acquire_mode: str
     client_rack: str
-    fetch_min_bytes: int | str
-    fetch_max_bytes: int | str
-    fetch_max_wait_ms: int | str
-    max_poll_records: int | str
-    check_crcs: bool | str
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_poll_records: int
+    check_crcs: bool
     interceptor_classes: str | Sequence[str]
     deserializer_encoding: str
     key_deserializer_encoding: str | None

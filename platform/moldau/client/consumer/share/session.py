@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.consumer.share.acknowledgements import Acknowledgement, AcknowledgeType, batches
 from moldau.client.group.member import Retries
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
-from moldau.link.backoff import Backoff
 from moldau.protocol.messages import share_acknowledge, share_fetch
 from moldau.protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
 )
 from moldau.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from random import Random
@@ -363,9 +364,9 @@ class ShareSession:
         if error.code not in _OF_SESSION:
             self._retries.put_off(now)
         if error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE:
-            self._news.moved.append(error)
+            self._news.moved.append(without_frames(error))
         else:
-            self.error = error
+            self.error = without_frames(error)
 
     def _came(self, answer: ShareFetchResponse, now: float) -> None:
         told = {
@@ -413,7 +414,7 @@ class ShareSession:
                 self._renews_from = now + self.lock_s
             self._retries.put_off(now)
         if final:
-            self._news.outcomes.append(Outcome(where, final, error))
+            self._news.outcomes.append(Outcome(where, final, without_frames(error)))
         if error is not None and error.code.refreshes_metadata:
             self._lost(where, error)
 
@@ -422,16 +423,16 @@ class ShareSession:
         self._lost(where, error)
         self._retries.put_off(now)
         if not (error.retriable or error.code.refreshes_metadata):
-            self.error = error
+            self.error = without_frames(error)
 
     def _lost(self, where: SharePartition, error: KafkaError) -> None:
         """Give up what is held of a partition that this broker does not lead any more."""
-        self._news.moved.append(error)
+        self._news.moved.append(without_frames(error))
         self.held.pop(where, None)
         self._asking.discard(where)
         waiting = self._acknowledged.pop(where, [])
         if waiting:
-            self._news.outcomes.append(Outcome(where, tuple(waiting), error))
+            self._news.outcomes.append(Outcome(where, tuple(waiting), without_frames(error)))
 
 
 def _by_topic(partitions: Iterable[SharePartition]) -> Mapping[Uuid, list[SharePartition]]:

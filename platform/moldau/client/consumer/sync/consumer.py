@@ -29,9 +29,8 @@ from moldau.client.base.blocking import ClientState
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.base.notices import not_hiding
-from moldau.client.consumer.backlog import Backlog
+from moldau.client.consumer.commits import OffsetsGiven
 from moldau.client.consumer.consumer import Consumer as AsyncConsumer
-from moldau.client.consumer.membership import OffsetsGiven
 from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.consumer.sync.consumer_calls import ConsumerCalls
@@ -68,17 +67,15 @@ _READ_ELSEWHERE: Final = (
 class _ReadElsewhere(AsyncConsumer):
     """The consumer on the loop, whose records are processed by a thread."""
 
-    def __init__(self, settings: Mapping[str, object], **given: Any) -> None:
-        super().__init__(settings, **given)
-        self._out = Backlog(new_shared_lock())
+    _new_lock = staticmethod(new_shared_lock)
 
     def records(self) -> Iterator[ConsumerRecord]:
         """Iterate over the records that `fill` has fetched and that were not returned yet."""
-        return self._out.records()
+        return self._core.progress.records()
 
     async def fill(self, timeout_s: float) -> None:
         """Poll for `records`."""
-        self._out.add(await self.poll(timeout_s))
+        self._core.progress.add(await self.poll(timeout_s))
 
     def fail(self) -> None:
         """Do not commit what is at hand: the thread stopped in the middle of it."""
@@ -91,11 +88,11 @@ class _ReadElsewhere(AsyncConsumer):
 
     def take_back(self, parts: list[PartitionRecords]) -> None:
         """Put records that were polled and not returned back in front."""
-        self._out.take_back(parts)
+        self._core.progress.take_back(parts)
 
     def take_back_columns(self, parts: list[PartitionColumns]) -> None:
         """Fetch columns that were polled and not returned again."""
-        self._pipeline.fetch_again(parts)
+        self._reader.fetch_again(parts)
 
 
 class _ListenerInThread(RebalanceListener):
@@ -133,8 +130,9 @@ class _ListenerInThread(RebalanceListener):
             self._listening.remove(thread)
 
 
-class Consumer(ConsumerCalls, Generic[K, V]):
-    """A Kafka consumer for threads. One thread at a time may use it."""
+class Consumer(ConsumerCalls, Generic[K, V], twin_of=AsyncConsumer):
+    """A Kafka consumer for threads. One thread at a time may use it. Methods without a text have
+    that of the asyncio client. A listener is called by the thread that polls, in its `poll`."""
 
     kind = "consumer"
     is_shareable = False
@@ -226,15 +224,6 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         pattern: Pattern | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Share the partitions of these topics with the group from the next poll on, and read no
-        others. An empty list is `unsubscribe`, as in Java's client. The listener is called by the
-        thread that polls, in its `poll`.
-
-        A `pattern` must match the whole topic name, and also matches topics created later. A
-        compiled pattern uses Python's syntax and is matched by the client. A string is matched by
-        the client with the classic protocol, and by the coordinator (RE2 syntax) with
-        group.protocol=consumer.
-        """
         check_listener(listener)
         told = (
             None
@@ -245,7 +234,6 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         self._call(subscribing, errands=self._errands)
 
     def unsubscribe(self) -> None:
-        """Stop reading. In a group, give up all partitions as in a rebalance, then leave it."""
         self._read(self._client.unsubscribe())
 
     # Records out
@@ -257,19 +245,6 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         max_records: int | None = None,
         partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionRecords[K, V]]:
-        """Return records as soon as there are some, or an empty list after `timeout_s`. Time that a
-        deserializer waits, for a schema say, is not included: an unreachable registry costs its own
-        timeouts and retries.
-
-        Returns at most `max_records`, by default `max.poll.records`. Raises the error that keeps a
-        partition from being read (KafkaError or CorruptRecord, with topic, partition and offset) or
-        the member out of its group. The records of the last poll count as processed: they may be
-        committed now.
-
-        `partitions` limits the poll to records and errors of these. Others are still fetched, if
-        there is room, for a later poll. KafkaError for a partition that is not assigned, or whose
-        topic is not subscribed.
-        """
         found = self._client.poll(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back)
 
@@ -280,19 +255,10 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         max_records: int = _COLUMNS_MAX,
         partitions: Iterable[PartitionGiven] | None = None,
     ) -> list[PartitionColumns]:
-        """Poll like `poll`, and return offsets, timestamps, keys, values and headers as columns in
-        buffers: many times cheaper if you need no record objects.
-
-        Batches are returned whole: the last one may exceed `max_records`. Keys and values are raw
-        bytes; no deserializer runs. ValueError if the consumer has interceptors, which need
-        records.
-        """
         found = self._client.poll_batches(timeout_s, max_records=max_records, partitions=partitions)
         return self._read(found, self._client.take_back_columns)
 
     def getone(self, partitions: Iterable[PartitionGiven] | None = None) -> ConsumerRecord[K, V]:
-        """Return the next record, of `partitions` if any are given. It counts as processed at the
-        next request for records. Raise ClientClosed if the consumer is closed meanwhile."""
         for part in self.batches(max_records=1, partitions=partitions):
             return part.records[0]
         raise closed(self.kind)
@@ -304,16 +270,12 @@ class Consumer(ConsumerCalls, Generic[K, V]):
         timeout_s: float = 0.0,
         max_records: int | None = None,
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Poll like `poll`, and return a list of whole records for each partition."""
         found = self._client.getmany(partitions, timeout_s=timeout_s, max_records=max_records)
         return self._read(found)
 
     def batches(
         self, *, max_records: int | None = None, partitions: Iterable[PartitionGiven] | None = None
     ) -> Iterator[PartitionRecords[K, V]]:
-        """Iterate over parts of one partition each, until the consumer is closed. You may leave the
-        loop and start again. A commit inside covers the current part and those before it.
-        `partitions` limits it as in `poll`."""
         with self._going_through():
             if self.is_over:
                 return
@@ -415,8 +377,6 @@ class Consumer(ConsumerCalls, Generic[K, V]):
             self._reader.release()
 
     def commit_soon(self, offsets: OffsetsGiven | None = None) -> Future[None]:
-        """Commit like `commit`, without waiting. Errors are raised only if you ask for the result.
-        The offsets are those of now, and commits are stored in the order of the calls."""
         if offsets is None:
             self._take_turn()
         try:

@@ -19,7 +19,7 @@ from moldau.client.base.configuration import Configuration
 from moldau.client.base.notices import not_hiding
 from moldau.client.consumer.share.consumer import ShareConsumer as AsyncShareConsumer
 from moldau.client.consumer.share.consumer import ShareConsumerOptions
-from moldau.client.consumer.share.delays import Delay
+from moldau.client.consumer.share.message import Delay
 from moldau.client.consumer.share.message import Message as AsyncMessage
 from moldau.client.consumer.sync.share_consumer_calls import ShareConsumerCalls
 from moldau.client.serdes.contract import DeserializerTo

@@ -28,6 +28,7 @@ from moldau.client.producer.columns import RecordColumns
 from moldau.client.producer.delivery import Delivery as Place
 from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
+from moldau.client.producer.producer import Producer as AsyncProducer
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions
 from moldau.client.producer.sync.delivery import Deliveries, Delivery
 from moldau.client.producer.sync.producer_calls import ProducerCalls
@@ -50,7 +51,7 @@ Append = Callable[[str, Any, Any, HeadersGiven], Place | None]
 _NO_HEADERS: Final[HeadersGiven] = ()
 
 
-class Producer(ProducerCalls, Generic[K, V]):
+class Producer(ProducerCalls, Generic[K, V], twin_of=AsyncProducer):
     """A Kafka producer for any number of threads.
 
     `K` and `V` are the types that its serializers take, as in the asyncio client.
@@ -182,7 +183,6 @@ class Producer(ProducerCalls, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Sent:
-        """Send a record, and return its place in the log after the broker has acknowledged it."""
         delivery = self.send(
             topic,
             value,
@@ -199,23 +199,9 @@ class Producer(ProducerCalls, Generic[K, V]):
         values: Any,
         **more: Unpack[RecordColumns],
     ) -> Deliveries:
-        """Send many records like `send`, several times as fast.
-
-        `values` and the columns beside them are sequences of one length, or Arrow arrays; or
-        `values` is one Arrow table with the column value and optionally key, headers, timestamp and
-        partition. The context of a KafkaError has the number of records that are still sent
-        (`accepted`).
-        """
         return Deliveries(self._call(self._client.send_many(topic, values, **more)), self)
 
     def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
-        """Send columns in buffers to one partition, with their timestamps and headers.
-
-        They come from `Consumer.poll_batches`, or are an Arrow table with the column value and
-        optionally key, headers and timestamp; other columns of a polled table are ignored. Keys and
-        values are sent as they are, without a serializer. Errors are as in `send_many`; ValueError
-        if the producer has interceptors, which need records.
-        """
         return Deliveries(self._call(self._client.send_batch(partition, columns)), self)
 
     # Transactions

@@ -39,10 +39,10 @@ from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic
 from moldau.client.producer.transactions import sending
 from moldau.config import Settings
-from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
 from moldau.records import HeadersGiven
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from moldau.runtime.loop_thread import new_shared_lock
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ Redpanda serve it.
         schema_id = await registry.register("orders-value", Schema('{"type": "string"}'))
 
 `client` has the calls; `schemas` has their arguments and answers, `naming` says under which subject
-a schema is. Below, `http` has requests and addresses, `connections` runs httpcore on the runtime's
-network (so the client works in the simulator too), and `shell` has failover, retries and waits.
+a schema is. Below, `http` has requests and addresses, and `shell` has failover, retries and waits.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.schemas import (
     Compatibility,
     Config,
-    Reference,
     RegisteredSchema,
     RegistryError,
-    Schema,
 )
 from moldau.client.settings.options import RegistryOptions
+from moldau.values.schema import Reference, Schema
 
 __all__ = [
     "Compatibility",

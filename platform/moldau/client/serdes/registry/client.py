@@ -22,10 +22,15 @@ from moldau.client.base.user_code import LOG
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
     REDIRECTS,
-    HttpAnswer,
     HttpRequest,
     authorization,
     parse_url,
+)
+from moldau.client.serdes.registry.naming import (
+    SchemaOptions,
+    references_of,
+    schema_to_read,
+    schema_to_write,
 )
 from moldau.client.serdes.registry.schemas import (
     LATEST,
@@ -34,7 +39,6 @@ from moldau.client.serdes.registry.schemas import (
     OddAnswer,
     RegisteredSchema,
     RegistryError,
-    Schema,
     compatibility_of,
     config_of,
     many,
@@ -45,16 +49,20 @@ from moldau.client.serdes.registry.schemas import (
     text_of,
     want,
 )
-from moldau.client.serdes.registry.shell import Registry, Waits, closed
+from moldau.client.serdes.registry.shell import Registry, RetryPolicy, closed
 from moldau.client.settings import serdes as rows
 from moldau.client.settings.options import RegistryOptions
 from moldau.config import BadSettings, Problem, Settings
 from moldau.errors import ConfigError
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.http_client import HttpTimeouts
+from moldau.values.schema import Schema
 
 if TYPE_CHECKING:
     import ssl
 
     from moldau.runtime import Clock, Runtime
+    from moldau.runtime.http_client import HttpAnswer
 
 T = TypeVar("T")
 
@@ -160,6 +168,26 @@ class SchemaRegistry:
             return self._schemas.put((key, format), found)
 
         return await self._registry.once(("schema", key, format), ask)
+
+    async def schema_to_read(
+        self, options: SchemaOptions, key: int | str, *, format: str | None = None
+    ) -> Schema:
+        """Return the schema with this id or GUID, to read values with. Raise RulesNotRun if it has
+        rules for what is read, unless the options leave them aside."""
+        return await schema_to_read(self, options, key, format)
+
+    async def schema_to_write(
+        self, options: SchemaOptions, subject: str, own: Schema | None
+    ) -> tuple[int, Schema]:
+        """Return the id and the schema to write values of the subject with, as a serializer with
+        these options and its own schema finds it. Raise RulesNotRun if it has rules for what is
+        written, unless the options leave them aside."""
+        return await schema_to_write(self, options, subject, own)
+
+    async def references(self, schema: Schema, *, format: str | None = None) -> dict[str, Schema]:
+        """Return all schemas that a schema refers to by their names there, each after those that it
+        needs itself. Raise ConfigError if they go in a circle."""
+        return await references_of(self, schema, format)
 
     def known_schema(self, schema_id: int | str, *, format: str | None = None) -> Schema | None:
         """Return what `schema` returns if it is cached, else None."""
@@ -443,16 +471,17 @@ def _registry(settings: Settings, tls: ssl.SSLContext | None, runtime: Runtime |
         from moldau.client.serdes.registry.tls import tls_context
 
         tls = tls_context(settings)
-    waits = Waits(
-        settings[rows.connect_timeout_ms] / 1000,
-        settings[rows.read_timeout_ms] / 1000,
+    longest_ms = settings[rows.retries_wait_max_ms]
+    policy = RetryPolicy(
+        HttpTimeouts(
+            settings[rows.connect_timeout_ms] / 1000, settings[rows.read_timeout_ms] / 1000
+        ),
         settings[rows.retries_max],
-        settings[rows.retries_wait_ms] / 1000,
-        settings[rows.retries_wait_max_ms] / 1000,
+        Backoff(min(settings[rows.retries_wait_ms], longest_ms), longest_ms),
     )
     return Registry(
         [(each, authorization(user_info or each.user_info, token)) for each in addresses],
-        waits,
+        policy,
         tls,
         runtime,
     )

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from moldau.errors import ConfigError
+from moldau.runtime.http_client import HttpAnswer
 
 _JSON: Final = "application/vnd.schemaregistry.v1+json"
 _PORTS: Final = {"http": 80, "https": 443}
@@ -81,16 +82,6 @@ class HttpRequest:
         if self.body is not None:
             headers["Content-Type"] = _JSON
         return headers
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """The registry's answer to a request."""
-
-    status: int
-    body: bytes
-    location: str | None = None
-    """Where a redirect leads, exactly as the peer wrote it."""
 
 
 def redirected(

@@ -1,16 +1,19 @@
-"""Names the subject of a schema, and finds the schema that a serializer writes with."""
+"""Names the subject of a schema, and finds the schema that values are written or read with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from moldau.client.serdes.contract import Place, SerializationFailed
-from moldau.client.serdes.registry.schemas import RegistryError, Schema
+from moldau.client.serdes.contract import Place
+from moldau.client.serdes.registry.contract_rules import REFUSE, check_rules
+from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.settings import serdes as rows
 from moldau.config import Settings
 from moldau.errors import ConfigError
+from moldau.values.failures import SerializationFailed
+from moldau.values.schema import DEPTH_MAX, Schema
 
 if TYPE_CHECKING:
     from moldau.client.serdes.registry.client import SchemaRegistry
@@ -63,6 +66,7 @@ class SchemaOptions:
     use_latest: bool = False
     use_id: int | None = None
     validates: bool = True
+    checks_rules: bool = True
 
     @classmethod
     def of(cls, settings: Settings, *, is_key: bool) -> SchemaOptions:
@@ -84,27 +88,78 @@ class SchemaOptions:
             settings[rows.use_latest_version],
             None if schema_id < 0 else schema_id,
             settings[rows.fails_invalid],
+            settings[rows.data_contract_rules] == REFUSE,
         )
+
+
+async def references_of(
+    registry: SchemaRegistry, schema: Schema, format: str | None
+) -> dict[str, Schema]:
+    """Return all schemas that a schema refers to by their names there, each after those that it
+    needs itself. Raise ConfigError if they go in a circle."""
+    found: dict[str, Schema] = {}
+
+    async def add(schema: Schema, depth: int) -> None:
+        if schema.references and not depth:
+            raise ConfigError("the schema's references are too deep or go in a circle")
+        for each in schema.references:
+            if each.name not in found:
+                version = await registry.version(each.subject, each.version)
+                whole = version.schema
+                if format is not None:
+                    whole = await registry.schema(version.id, format=format)
+                await add(whole, depth - 1)
+                found[each.name] = whole
+
+    await add(schema, DEPTH_MAX)
+    return found
 
 
 DEFAULT_OPTIONS: Final = SchemaOptions()
 
 
-async def find_schema(
+async def schema_to_read(
+    registry: SchemaRegistry, options: SchemaOptions, key: int | str, format: str | None
+) -> Schema:
+    """Return the schema of an id or a GUID. Raise RulesNotRun if it has rules for reading."""
+    if isinstance(key, int):
+        schema = await registry.schema(key, format=format)
+    else:
+        schema = await registry.schema_by_guid(key, format=format)
+    if options.checks_rules:
+        check_rules(schema, is_write=False, id=key)
+    return schema
+
+
+async def schema_to_write(
     registry: SchemaRegistry, options: SchemaOptions, subject: str, own: Schema | None
 ) -> tuple[int, Schema]:
     """Return the id and the schema to write with: the one of `use.schema.id`, the latest of the
-    subject, or the serializer's own, which is registered if that is allowed."""
+    subject, or the serializer's own, which is registered if that is allowed. Raise RulesNotRun if
+    the registry has rules for it."""
+    schema_id, schema = await _find(registry, options, subject, own)
+    if options.checks_rules:
+        check_rules(schema, is_write=True, subject=subject)
+    return schema_id, schema
+
+
+async def _find(
+    registry: SchemaRegistry, options: SchemaOptions, subject: str, own: Schema | None
+) -> tuple[int, Schema]:
     if options.use_id is not None:
         return options.use_id, await registry.schema(options.use_id)
     if own is not None and options.auto_register and not options.use_latest:
-        return await registry.register(subject, own, normalize=options.normalize), own
+        schema_id = await registry.register(subject, own, normalize=options.normalize)
+        if not options.checks_rules or own.rules is not None:
+            return schema_id, own
+        # A new version has the rules of the one before it.
+        return schema_id, replace(own, rules=(await registry.schema(schema_id)).rules)
     try:
         if own is None or options.use_latest:
             latest = await registry.latest(subject)
             return latest.id, latest.schema
         found = await registry.lookup(subject, own, normalize=options.normalize)
-        return found.id, own
+        return found.id, replace(own, rules=found.schema.rules)
     except RegistryError as error:
         if not error.is_of_record:
             raise

@@ -1,8 +1,4 @@
-"""What a Schema Registry stores, and how it writes that in JSON.
-
-Invariant: two `Schema`s are equal if their text, type and references are, so that a schema can be
-the key of a cache; metadata and rules are kept and not compared.
-"""
+"""What a Schema Registry stores, and how it writes that in JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from moldau.errors import MoldauError
-
-AVRO: Final = "AVRO"
-PROTOBUF: Final = "PROTOBUF"
-JSON: Final = "JSON"
+from moldau.values.schema import AVRO, Reference, Schema
 
 LATEST: Final = "latest"
 
@@ -58,42 +51,6 @@ class OddAnswer(Exception):
         super().__init__(expected)
         self.expected = expected
         self.found = found
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A schema that another schema needs: its name in that schema, its subject and its version."""
-
-    name: str
-    subject: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """A schema as text. `type` is AVRO, PROTOBUF or JSON."""
-
-    text: str
-    type: str = AVRO
-    references: tuple[Reference, ...] = ()
-    metadata: Mapping[str, Any] | None = field(default=None, compare=False)
-    rules: Mapping[str, Any] | None = field(default=None, compare=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of a request with this schema."""
-        body: dict[str, Any] = {"schema": self.text}
-        if self.type != AVRO:
-            body["schemaType"] = self.type
-        if self.references:
-            body["references"] = [
-                {"name": each.name, "subject": each.subject, "version": each.version}
-                for each in self.references
-            ]
-        if self.metadata is not None:
-            body["metadata"] = dict(self.metadata)
-        if self.rules is not None:
-            body["ruleSet"] = dict(self.rules)
-        return body
 
 
 @dataclass(frozen=True, slots=True)

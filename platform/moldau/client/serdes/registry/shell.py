@@ -18,15 +18,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from weakref import finalize
 
 from moldau.client.base.lifecycle import OwnedRuntime
-from moldau.client.serdes.registry.connections import Connections, HttpBroken
-from moldau.client.serdes.registry.http import HttpAddress, HttpAnswer, HttpRequest, redirected
+from moldau.client.serdes.registry.http import HttpAddress, HttpRequest, redirected
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from moldau.runtime.forks import hear_of_forks
+from moldau.runtime.http_client import (
+    BODY_BYTES_MAX,
+    HttpAnswer,
+    HttpClient,
+    HttpTimeouts,
+    NoAnswer,
+)
 from moldau.runtime.loop_thread import new_lock
 from moldau.runtime.timeouts import Timeout, timeout
 
@@ -37,28 +44,18 @@ T = TypeVar("T")
 
 RETRIABLE: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 _REDIRECTS_MAX: Final = 5
+_IDLE_MAX: Final = 4
 
 _LEFT_BEHIND: Final[list[object]] = []
 """Branches of parent processes, kept so that garbage collection reports nothing about them."""
 
 
-class Waits:
-    """The timeouts, the number of retries and their backoff. Times are in seconds."""
+class RetryPolicy(NamedTuple):
+    """The timeouts of a request, how often it is repeated, and the pauses before that."""
 
-    __slots__ = ("connect_s", "read_s", "retries_max", "retry_max_s", "retry_s")
-
-    def __init__(
-        self, connect_s: float, read_s: float, retries_max: int, retry_s: float, retry_max_s: float
-    ) -> None:
-        self.connect_s = connect_s
-        self.read_s = read_s
-        self.retries_max = retries_max
-        self.retry_s = retry_s
-        self.retry_max_s = retry_max_s
-
-    def backoff_s(self, retry: int) -> float:
-        """Return the wait before that retry, numbered from 0."""
-        return float(min(self.retry_max_s, self.retry_s * 2**retry))
+    waits: HttpTimeouts
+    retries_max: int
+    backoff: Backoff
 
 
 def closed() -> RegistryError:
@@ -69,10 +66,14 @@ def closed() -> RegistryError:
 class _InLoop:
     """The connections and running requests of one event loop."""
 
-    def __init__(self, runtime: Runtime | None, waits: Waits, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, runtime: Runtime | None, waits: HttpTimeouts, tls: ssl.SSLContext | None
+    ) -> None:
         self._world = OwnedRuntime(runtime)
         self.runtime = self._world.enter()
-        self._connections = Connections(self.runtime, tls, waits.connect_s, waits.read_s)
+        self._connections = HttpClient(
+            self.runtime, waits, tls, idle_max=_IDLE_MAX, bytes_max=BODY_BYTES_MAX
+        )
         self._asked: dict[Hashable, asyncio.Task[Any]] = {}
         self._asking: dict[Timeout, asyncio.Future[None]] = {}
         self._life: AsyncGenerator[None, None] | None = None
@@ -122,9 +123,17 @@ class _InLoop:
     async def exchange(
         self, address: HttpAddress, authorization: str | None, request: HttpRequest
     ) -> HttpAnswer:
-        """Return the answer of the address. Raise TimeoutError or HttpBroken if there is none."""
-        return await self._connections.exchange(
-            address, authorization, request, is_last=self.is_over
+        """Return the answer of the address. Raise NoAnswer. Repeating a request changes nothing in
+        this API."""
+        headers = request.headers(authorization)
+        if self.is_over:
+            headers["Connection"] = "close"
+        return await self._connections.request(
+            request.method,
+            f"{address}{request.target}",
+            request.body,
+            headers,
+            is_repeatable=True,
         )
 
     async def aclose(self) -> None:
@@ -161,13 +170,13 @@ class Registry:
     def __init__(
         self,
         addresses: list[tuple[HttpAddress, str | None]],
-        waits: Waits,
+        policy: RetryPolicy,
         tls: ssl.SSLContext | None,
         runtime: Runtime | None,
     ) -> None:
         """Take each address with its authorization. Without a runtime, each loop gets its own."""
         self._addresses = addresses
-        self._waits = waits
+        self._policy = policy
         self._tls = tls
         self._runtime = runtime
         self._first = 0
@@ -200,16 +209,15 @@ class Registry:
                 return branch
             for each in [each for each in self._branches if each.is_closed()]:
                 del self._branches[each]
-            branch = self._branches[loop] = _InLoop(self._runtime, self._waits, self._tls)
+            branch = self._branches[loop] = _InLoop(self._runtime, self._policy.waits, self._tls)
         await branch.open()
         return branch
 
     async def _ask(self, branch: _InLoop, request: HttpRequest) -> HttpAnswer:
         outcome: HttpAnswer | RegistryError | None = None
-        for retry in range(self._waits.retries_max + 1):
+        for retry in range(self._policy.retries_max + 1):
             if retry:
-                wait_s = self._waits.backoff_s(retry - 1)
-                await asyncio.sleep(wait_s * branch.runtime.random.uniform(0.8, 1.2))
+                await asyncio.sleep(self._policy.backoff.wait_s(retry, branch.runtime.random))
             for index in self._in_turn():
                 outcome = await self._try(branch, index, request)
                 if isinstance(outcome, HttpAnswer) and outcome.status not in RETRIABLE:
@@ -231,9 +239,7 @@ class Registry:
         address, authorization = self._addresses[index]
         try:
             return await _follow(branch, address, authorization, request)
-        except TimeoutError:
-            why = "no answer in time"
-        except HttpBroken as error:
+        except NoAnswer as error:
             why = str(error)
         return RegistryError(
             f"the schema registry cannot be reached: {why}",

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from moldau.client.base.blocking import BlockingClient
 from moldau.client.serdes.registry.client import SchemaRegistry as AsyncSchemaRegistry
-from moldau.client.serdes.registry.schemas import (
-    LATEST,
-    Compatibility,
-    Config,
-    RegisteredSchema,
-    Schema,
-)
+from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.client.serdes.registry.schemas import LATEST, Compatibility, Config, RegisteredSchema
+from moldau.values.schema import Schema
 
 
 class SchemaRegistryCalls(BlockingClient, twin_of=AsyncSchemaRegistry):
@@ -27,6 +23,19 @@ class SchemaRegistryCalls(BlockingClient, twin_of=AsyncSchemaRegistry):
 
     def schema_by_guid(self, guid: str, *, format: str | None = None) -> Schema:
         return self._call(self._client.schema_by_guid(guid, format=format))
+
+    def schema_to_read(
+        self, options: SchemaOptions, key: int | str, *, format: str | None = None
+    ) -> Schema:
+        return self._call(self._client.schema_to_read(options, key, format=format))
+
+    def schema_to_write(
+        self, options: SchemaOptions, subject: str, own: Schema | None
+    ) -> tuple[int, Schema]:
+        return self._call(self._client.schema_to_write(options, subject, own))
+
+    def references(self, schema: Schema, *, format: str | None = None) -> dict[str, Schema]:
+        return self._call(self._client.references(schema, format=format))
 
     def known_schema(self, schema_id: int | str, *, format: str | None = None) -> Schema | None:
         return self._run(lambda: self._client.known_schema(schema_id, format=format))

@@ -14,6 +14,7 @@ from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import CountAggregate, Emit
 from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.journal import MISSING, put_back
 from moldau.streams.state.keyvalue import KeyValueStore
 
 # A change to emit: the old value, the new one, its time and headers.
@@ -70,6 +71,9 @@ class CountTable(Operator):
             self.forward(key, new, None, *when)
         else:
             before = self._changed.get(key)
+            if self.undo is not None:
+                old_change = MISSING if before is None else before
+                self.undo.append((put_back, self._changed, key, old_change))
             self._changed[key] = (old if before is None else before[0], new, *when)
 
     def announce(self) -> None:

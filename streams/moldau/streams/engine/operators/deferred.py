@@ -13,17 +13,18 @@ are done, so to take it from its source again would break their order. The recor
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import AsyncStep, MapBatch
 from moldau.streams.plan.policies import Policy
+from moldau.streams.state.journal import Journal
 
 
 @dataclass(slots=True)
-class Deferred:
+class WaitingRecord:
     """A waiting record. `index` is the index of the input record that it was made from."""
 
     key: Any
@@ -36,7 +37,9 @@ class Deferred:
     is_begun: bool = False
     is_done: bool = False
     attempts: int = 0
-    """How often its function was called again, or how often it was passed on again."""
+    """How often its function was called again."""
+    attempts_behind: dict[str, int] = field(default_factory=dict)
+    """How often it was passed on again, by the operator that failed."""
     due_ms: int | None = None
     """When its function is called again, or when it is passed on again."""
     has_failed_behind: bool = False
@@ -48,7 +51,7 @@ class AsyncCall:
     """A coroutine that the worker or the test driver awaits, before it calls `finish`."""
 
     coroutine: Coroutine[Any, Any, Any]
-    record: Deferred
+    record: WaitingRecord
 
     def finish(self, result: Any, error: Exception | None = None) -> None:
         self.record.result = result
@@ -74,12 +77,10 @@ class OnError(Protocol):
     def settle(self, operator: str, index: int, error: Exception) -> None:
         """Leave out a record without attempts left. Raise if the policy is to fail."""
 
-    def retry_or_settle(
-        self, operator: str, index: int, attempts: int, error: Exception
-    ) -> int | None:
-        """Return when to pass a record on again that was passed on again `attempts` times; None if
-        it is left out. Raise if the policy of the step that failed is to fail. That step is
-        `operator` itself if no step behind it has failed."""
+    def retry_or_settle(self, operator: str, row: WaitingRecord, error: Exception) -> int | None:
+        """Return when to pass a record on again; None if it is left out. Raise if the policy of the
+        step that failed is to fail. That step is `operator` itself if no step behind it has
+        failed."""
 
 
 class DeferredOperator(Operator):
@@ -91,18 +92,22 @@ class DeferredOperator(Operator):
         self.name = name
         self._policy = policy
         self.index: Callable[[], int] = lambda: 0
-        self.rows: list[Deferred] = []
-        self._passing = 0
+        self.rows: list[WaitingRecord] = []
+        self.passing: WaitingRecord | None = None
+        """The record that is being passed on."""
+        self.journal = Journal(is_on=False)
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
-        self.rows.append(Deferred(key, value, time, headers, self.index()))
+        self.rows.append(WaitingRecord(key, value, time, headers, self.index()))
+        if self.undo is not None:
+            self.undo.append((self.rows.pop,))
 
-    def passing(self) -> int:
+    def passing_index(self) -> int:
         """Return the index of the input record of what is being passed on."""
-        return self._passing
+        return 0 if self.passing is None else self.passing.index
 
     def begin(self, now_ms: int) -> list[AsyncCall]:
         """Call the function for the waiting records. Await the returned calls before `finish`."""
@@ -113,7 +118,7 @@ class DeferredOperator(Operator):
                     row.error, row.is_done, row.is_begun = None, False, False
         return self._call_for([row for row in self.rows if not row.is_done])
 
-    def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
+    def _call_for(self, rows: Sequence[WaitingRecord]) -> list[AsyncCall]:
         raise AssertionError(f"{type(self).__name__} calls nothing")
 
     def _plan_attempts(self, now_ms: int) -> None:
@@ -133,13 +138,15 @@ class DeferredOperator(Operator):
             return False
         rows, self.rows = self.rows, []
         for at, row in enumerate(rows):
-            self._passing = row.index
+            self.passing = row
             if row.error is not None:
                 on_error.settle(self.name, row.index, row.error)
                 continue
+            self.journal.clear()
             try:
                 self._pass_on(row)
             except Exception as error:
+                self.journal.roll_back()
                 # Also what is raised may pass, such as the damage of a table that is repaired.
                 self.rows = rows[at:]
                 if self._waits(row, error, on_error):
@@ -147,15 +154,13 @@ class DeferredOperator(Operator):
                 self.rows = []
         return True
 
-    def _waits(self, row: Deferred, error: Exception, on_error: OnError) -> bool:
+    def _waits(self, row: WaitingRecord, error: Exception, on_error: OnError) -> bool:
         """Whether a record that has failed behind is passed on again later."""
-        if not row.has_failed_behind:
-            row.has_failed_behind, row.attempts = True, 0
-        row.due_ms = on_error.retry_or_settle(self.name, row.index, row.attempts, error)
-        row.attempts += 1
+        row.has_failed_behind = True
+        row.due_ms = on_error.retry_or_settle(self.name, row, error)
         return row.due_ms is not None
 
-    def _pass_on(self, row: Deferred) -> None:
+    def _pass_on(self, row: WaitingRecord) -> None:
         self.forward(row.key, row.result, row.time, row.headers)
 
 
@@ -166,7 +171,7 @@ class MapBatchOperator(DeferredOperator):
         super().__init__(name, policy)
         self._function = operation.function
 
-    def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
+    def _call_for(self, rows: Sequence[WaitingRecord]) -> list[AsyncCall]:
         if not rows:
             return []
         try:
@@ -182,7 +187,7 @@ class MapBatchOperator(DeferredOperator):
             row.result, row.is_done = result, True
         return []
 
-    def _call_alone(self, row: Deferred) -> None:
+    def _call_alone(self, row: WaitingRecord) -> None:
         """Call the function for one record of a failed batch, to find the records that fail."""
         try:
             (row.result,) = self._called([row.value])
@@ -222,20 +227,20 @@ class AsyncOperator(DeferredOperator):
         super().__init__(name, policy)
         self._operation = operation
 
-    def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
+    def _call_for(self, rows: Sequence[WaitingRecord]) -> list[AsyncCall]:
         calls = [self._call(row) for row in rows if not row.is_begun]
         for row in rows:
             row.is_begun = True
         return calls
 
-    def _call(self, row: Deferred) -> AsyncCall:
+    def _call(self, row: WaitingRecord) -> AsyncCall:
         call = self._operation.call
         arguments = (row.key, row.value) if call.takes_key else (row.value,)
         coroutine = call.function(*arguments)
         shape = _SHAPES.get(self._operation.what)
         return AsyncCall(coroutine if shape is None else _shaped(coroutine, shape), row)
 
-    def _pass_on(self, row: Deferred) -> None:
+    def _pass_on(self, row: WaitingRecord) -> None:
         key, value, result = row.key, row.value, row.result
         match self._operation.what:
             case "map_values":

@@ -1,8 +1,9 @@
 """Joins of two tables by a foreign key in the left one.
 
-1. `SubscribeOperator` (at the left row) sends a reference to the partition of the foreign key.
-2. `ReferencesOperator` (at the right row) keeps these references, and answers with the right value:
-   at once, and again at each update of the right row.
+1. `SubscribeOperator` (at the left row) sends a reference to the partition of the foreign key, and
+   the partition where the left row lies, which no hash has to give (KIP-775).
+2. `ReferencesOperator` (at the right row) keeps these references, and answers with the right value,
+   to the partition of the left row: at once, and again at each update of the right row.
 3. `ResolveOperator` (at the left row) joins an answer with the left row, if the row is still the
    one that sent the reference: answers to an older version carry another hash and are dropped.
 """
@@ -14,23 +15,23 @@ from hashlib import blake2b
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.operator import Getter, Operator, Row
+from moldau.streams.engine.operator import Current, Getter, Operator, Row
 from moldau.streams.engine.operators.stream_join import joined
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import JoinKind, References, Resolve, Subscribe
 from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.compound import HASH_BYTES
 from moldau.streams.state.keyvalue import KeyValueStore
 
 # Instructions: what to do with a reference, and whether to answer.
 DELETE, DELETE_AND_ANSWER, ANSWER, ANSWER_IF_FOUND = range(4)
 # Follows the hash in a silent answer, which deletes a result but tells nothing if there is none.
 _SILENT = b"?"
-_HASH_BYTES = 16
 
 
 def hash_of(codec: Codec, value: Any) -> bytes:
     """Return a hash that identifies the version of a left row; empty for no row."""
-    return b"" if value is None else blake2b(codec.encode(value), digest_size=_HASH_BYTES).digest()
+    return b"" if value is None else blake2b(codec.encode(value), digest_size=HASH_BYTES).digest()
 
 
 def foreign_key(call: Call, key: Any, value: Any) -> Any:
@@ -40,11 +41,13 @@ def foreign_key(call: Call, key: Any, value: Any) -> Any:
 
 
 class SubscribeOperator(Operator):
-    """Sends references: forwards (foreign key, (left key as bytes, hash, instruction))."""
+    """Sends references: forwards (foreign key, (left key as bytes, hash, instruction, partition)).
+    The partition is the one of the task."""
 
-    def __init__(self, operation: Subscribe) -> None:
+    def __init__(self, operation: Subscribe, current: Current) -> None:
         super().__init__()
         self._operation = operation
+        self._current = current
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_update
@@ -57,24 +60,22 @@ class SubscribeOperator(Operator):
         before = foreign_key(operation.on, key, old)
         now = foreign_key(operation.on, key, new)
         data, version = operation.key.encode(key), hash_of(operation.value, new)
+        partition = self._current.partition
         if before is not None and before != now:
             # In a left join, ResolveOperator emits a row without a foreign key by itself.
             leave = DELETE_AND_ANSWER if now is None and is_inner else DELETE
-            self.forward(before, (data, version, leave), time, headers)
+            self.forward(before, (data, version, leave, partition), time, headers)
         if now is not None:
             ask = ANSWER_IF_FOUND if is_inner and before is None else ANSWER
-            self.forward(now, (data, version, ask), time, headers)
+            self.forward(now, (data, version, ask, partition), time, headers)
 
 
 class ReferencesOperator(Operator):
-    """Keeps references and answers them: forwards (left key, (hash, right value or None))."""
+    """Keeps references and answers them: forwards (left key, (hash, right value or None,
+    partition))."""
 
     def __init__(
-        self,
-        operation: References,
-        store: KeyValueStore,
-        right: Getter,
-        parents: tuple[str, str],
+        self, operation: References, store: KeyValueStore, right: Getter, parents: tuple[str, str]
     ) -> None:
         super().__init__()
         self._operation = operation
@@ -86,14 +87,18 @@ class ReferencesOperator(Operator):
         return self._on_reference if parent == self._parents[0] else self._on_right
 
     def _on_reference(
-        self, key: Any, reference: tuple[bytes, bytes, int], time: int, headers: Headers | None
+        self,
+        key: Any,
+        reference: tuple[bytes, bytes, int, int | None],
+        time: int,
+        headers: Headers | None,
     ) -> None:
         if key is None:
             return
-        left, version, instruction = reference
+        left, version, instruction, partition = reference
         data = self._operation.right_key.encode(key)
         is_kept = instruction in (ANSWER, ANSWER_IF_FOUND)
-        self._store.put((data, left), version if is_kept else None, time)
+        self._store.put((data, left), (version, partition) if is_kept else None, time)
         if instruction == DELETE:
             return
         row = self._right(key)
@@ -102,15 +107,20 @@ class ReferencesOperator(Operator):
         elif instruction == ANSWER_IF_FOUND:
             version += _SILENT
         value = None if row is None or not is_kept else row[0]
-        self.forward(self._operation.left_key.decode(left), (version, value), time, headers)
+        self._answer(left, (version, value, partition), time, headers)
 
     def _on_right(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         if key is None:
             return
         data = self._operation.right_key.encode(key)
         prefix = self._store.keys.codec.encode((data, b""))[:-4]
-        for (_, left), (version, _) in list(self._store.with_prefix(prefix)):
-            self.forward(self._operation.left_key.decode(left), (version, new), time, headers)
+        for (_, left), ((version, partition), _) in list(self._store.with_prefix(prefix)):
+            self._answer(left, (version, new, partition), time, headers)
+
+    def _answer(
+        self, left: bytes, answer: tuple[bytes, Any, int | None], time: int, headers: Headers | None
+    ) -> None:
+        self.forward(self._operation.left_key.decode(left), answer, time, headers)
 
 
 class ResolveOperator(Operator):
@@ -133,14 +143,14 @@ class ResolveOperator(Operator):
         return self._on_answer if parent == self._parents[0] else self._on_left
 
     def _on_answer(
-        self, key: Any, answer: tuple[bytes, Any], time: int, headers: Headers | None
+        self, key: Any, answer: tuple[bytes, Any, int | None], time: int, headers: Headers | None
     ) -> None:
-        version, right = answer
+        version, right, _ = answer
         row = self._left(key)
         left = None if row is None else row[0]
-        if version[:_HASH_BYTES] != hash_of(self._operation.value, left):
+        if version[:HASH_BYTES] != hash_of(self._operation.value, left):
             return
-        if len(version) > _HASH_BYTES and self._store.get(key) is None:
+        if len(version) > HASH_BYTES and self._store.get(key) is None:
             return
         has_result = left is not None and (
             right is not None or self._operation.join is not JoinKind.INNER

@@ -7,19 +7,18 @@ wall clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import iscoroutinefunction
 from typing import Any, Literal
 
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import NEVER, Clock
-from moldau.streams.engine.current import Current
-from moldau.streams.engine.operator import Operator
+from moldau.streams.engine.operator import NEVER, Clock, Current, Operator
 from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStores
 from moldau.streams.plan.operations import Process
 from moldau.streams.problems import StreamsError
+from moldau.streams.state.journal import UndoLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,16 @@ class Timer:
     interval_ms: int
     call: Callable[[int], object]
     due: int
+    undo: UndoLog | None = None
 
     def cancel(self) -> None:
-        self.due = NEVER
+        self.move(NEVER)
+
+    def move(self, due: int) -> None:
+        """Set when the next call is due."""
+        if self.undo is not None:
+            self.undo.append((setattr, self, "due", self.due))
+        self.due = due
 
 
 Stores = dict[str, UserStores | TableRows]
@@ -130,8 +136,8 @@ class Context:
             raise StreamsError(f"operator={self.name}: schedule: {interval!r} must be above 0")
         # By stream time the first call is at the first record, as in Kafka Streams.
         due = 0 if by == "stream" else self._operator.now_ms + interval_ms
-        timer = Timer(interval_ms, call, due)
-        self._operator.timers(by).append(timer)
+        timer = Timer(interval_ms, call, due, self._operator.undo)
+        self._operator.add(timer, by)
         return timer
 
 
@@ -179,8 +185,11 @@ class ProcessOperator(Operator):
         if close is not None:
             close()
 
-    def timers(self, by: str) -> list[Timer]:
-        return self._timers[by]
+    def add(self, timer: Timer, by: str) -> None:
+        """Add a timer by "stream" or "wall" time."""
+        self._timers[by].append(timer)
+        if self.undo is not None:
+            self.undo.append((self._timers[by].pop,))
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         assert self._process is not None
@@ -188,16 +197,21 @@ class ProcessOperator(Operator):
         self.record = Record(key, value, time, tuple(headers or ()))
         self._process(self.record)
         if self._timers["stream"]:
-            self._call_due("stream", self.clock.time)
+            for timer in self._due("stream", self.clock.time):
+                timer.call(self.clock.time)
 
     def on_wall_clock(self, now_ms: int) -> None:
-        self.record = None
-        self._call_due("wall", now_ms)
+        for timer in self._due("wall", now_ms):
+            self.guard_timed(self._call_timer)(timer, now_ms)
 
-    def _call_due(self, by: str, now: int) -> None:
-        """Call each due timer once, however far time has jumped, and set its next time."""
+    def _call_timer(self, timer: Timer, now_ms: int) -> None:
+        self.record = None
+        timer.call(now_ms)
+
+    def _due(self, by: str, now: int) -> Iterator[Timer]:
+        """Yield each due timer once, however far time has jumped, with its next time set."""
         for timer in list(self._timers[by]):
             if timer.due <= now:
                 missed = (now - timer.due) // timer.interval_ms
-                timer.due += (missed + 1) * timer.interval_ms
-                timer.call(now)
+                timer.move(timer.due + (missed + 1) * timer.interval_ms)
+                yield timer

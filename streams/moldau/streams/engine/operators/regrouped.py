@@ -14,6 +14,7 @@ from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import Emit, Regroup, TableAggregate
+from moldau.streams.state.journal import MISSING, put_back
 from moldau.streams.state.keyvalue import KeyValueStore
 
 
@@ -71,7 +72,11 @@ class TableAggregateOperator(KeyedTable):
         self.store.put(key, now, time)
         if self.emits_at_commit:
             if headers or self.headers:
-                self.headers[self.store.keys.name(key)] = headers
+                name = self.store.keys.name(key)
+                if self.undo is not None:
+                    kept = self.headers.get(name, MISSING)
+                    self.undo.append((put_back, self.headers, name, kept))
+                self.headers[name] = headers
         else:
             seen = self._folds.seen
             self.forward(key, seen(now), seen(before), time, headers)

@@ -14,9 +14,8 @@ from typing import Any
 
 from moldau.streams.engine.aggregates import ROWS
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import NEVER, Clock
 from moldau.streams.engine.folds import Folds
-from moldau.streams.engine.operator import Operator, Row
+from moldau.streams.engine.operator import NEVER, Clock, Operator, Row
 from moldau.streams.plan.operations import Emit, SessionAggregate
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.sessions import SessionStore, Span
@@ -24,6 +23,8 @@ from moldau.streams.state.sessions import SessionStore, Span
 
 class SessionTable(Operator):
     """A table of sessions. A session is over once stream time has passed its end + gap + grace."""
+
+    scalars = ("keyless", "late")
 
     def __init__(self, operation: SessionAggregate, clock: Clock, store: SessionStore) -> None:
         super().__init__(clock)

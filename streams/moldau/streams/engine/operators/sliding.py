@@ -14,10 +14,11 @@ from typing import Any
 
 from moldau.streams.engine.aggregates import WindowedTable
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.folds import Folds
+from moldau.streams.engine.operator import Clock
 from moldau.streams.plan.operations import Emit, SlidingAggregate
 from moldau.streams.serdes.windowed import Windowed
+from moldau.streams.state.journal import MISSING, put_back
 from moldau.streams.state.keyvalue import Entry
 from moldau.streams.state.records import RecordStore
 from moldau.streams.state.windows import WindowStore
@@ -25,11 +26,7 @@ from moldau.streams.state.windows import WindowStore
 
 class SlidingTable(WindowedTable):
     def __init__(
-        self,
-        operation: SlidingAggregate,
-        clock: Clock,
-        windows: WindowStore,
-        records: RecordStore,
+        self, operation: SlidingAggregate, clock: Clock, windows: WindowStore, records: RecordStore
     ) -> None:
         folds = Folds(operation.folding)
         super().__init__(windows, clock, folds.result, operation.windows.grace_ms)
@@ -94,6 +91,8 @@ class SlidingTable(WindowedTable):
                 continue
             if start not in is_known:
                 insort(starts, start)
+                if self.undo is not None:
+                    self.undo.append((starts.remove, start))
                 self._change(key, start, self._folded(key, start), headers)
             else:
                 entry = self.store.fetch(key, start)
@@ -134,9 +133,14 @@ class SlidingTable(WindowedTable):
         self.store.put(key, start, None if value is None else now)
         if value is None:
             name = self.store.keys.name(key)
+            starts = self._starts[name]
+            if self.undo is not None:
+                deleted = window.deleted.get(name, MISSING)
+                self.undo.append((put_back, window.deleted, name, deleted))
+                self.undo.append((insort, starts, start))
             window.deleted[name] = time
             # The next record of the key may open it again.
-            self._starts[name].remove(start)
+            starts.remove(start)
         if self._emits_each:
             seen = self._folds.seen(value)
             before = None if old is None else self._folds.seen(old[0])

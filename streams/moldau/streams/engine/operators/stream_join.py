@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.operator import Operator
+from moldau.streams.engine.operator import Clock, Operator
 from moldau.streams.plan.joins import StreamJoin
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -56,10 +55,7 @@ class StreamJoinOperator(Operator):
     def start(self) -> None:
         self._left.load()
         self._right.load()
-        self._pads = {
-            LEFT: self.guard(self._pad_left, 0),
-            RIGHT: self.guard(self._pad_right, 1),
-        }
+        self._pads = {LEFT: self.guard(self._pad_left, 0), RIGHT: self.guard(self._pad_right, 1)}
 
     def _pad_left(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         self.forward(key, self._join(key, value, None), time, headers)
@@ -129,6 +125,8 @@ class StreamJoinOperator(Operator):
         while (first := self._first_over()) is not None:
             entry, queue = first
             queue.pop()
+            if self.undo is not None:
+                self.undo.append((queue.add, entry))
             assert self._waiting is not None
             time, side, key = place = self._waiting.keys.codec.decode(entry)
             waiting = self._waiting.get(place)

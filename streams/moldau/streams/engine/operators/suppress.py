@@ -13,8 +13,7 @@ from struct import Struct
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.operator import Getter, Operator, Row
+from moldau.streams.engine.operator import Clock, Getter, Operator, Row
 from moldau.streams.plan.operations import Suppress
 from moldau.streams.problems import BufferFull
 from moldau.streams.state.agenda import Agenda
@@ -36,6 +35,8 @@ class SuppressOperator(Operator):
     update. The time when it is due would be as good, but it is the record's time in the changelog,
     and brokers refuse records from more than an hour ahead.
     """
+
+    scalars = ("keyless", "_count", "_bytes")
 
     def __init__(
         self,
@@ -144,6 +145,8 @@ class SuppressOperator(Operator):
     def _emit_first(self) -> None:
         """Emit the update that is due first."""
         entry = self._held.pop()
+        if self.undo is not None:
+            self.undo.append((self._held.add, entry))
         key = self._store.keys.codec.decode(entry[8:])
         now = self._store.get(key)
         if now is None or now[1] != _SINCE.unpack_from(entry)[0]:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.operator import Getter
+from moldau.streams.engine.operator import Clock, Getter
 from moldau.streams.problems import StreamsError
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.sessions import SessionStore
@@ -153,7 +152,7 @@ class UserWindows:
     def _first(self, start: int = -1) -> int:
         """Return the first start that is kept. Operators with one store share its highest time."""
         store = self._store
-        store.clock = max(store.clock, self._clock.time, start)
+        store.advance(max(self._clock.time, start))
         return max(store.clock - self._retention_ms + 1, 0)
 
 
@@ -212,7 +211,7 @@ class UserSessions:
 
     def _move(self) -> None:
         self._store.load()
-        self._store.clock = max(self._store.clock, self._clock.time)
+        self._store.advance(self._clock.time)
 
 
 class UserVersions:

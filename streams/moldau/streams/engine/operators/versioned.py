@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.operator import IsNewest, Operator, Row
+from moldau.streams.engine.operator import Clock, IsNewest, Operator, Row
 from moldau.streams.engine.operators.stream_join import joined
 from moldau.streams.plan.joins import DelayedLookup, JoinKind
 from moldau.streams.state.agenda import Agenda
@@ -23,6 +22,8 @@ class VersionedTable(Operator):
     Out-of-order updates go downstream like the others. They are for lookups as of a time: joins of
     tables and groups leave them out (`in_order`).
     """
+
+    scalars = ("keyless", "late")
 
     def __init__(self, store: VersionedStore) -> None:
         super().__init__()
@@ -71,8 +72,9 @@ def in_order(entry: Callable[..., None], is_newest: IsNewest) -> Callable[..., N
 class DelayedLookupOperator(Operator):
     """Holds records of a stream back for the grace, so that late versions of rows are found.
 
-    Only the records of the stream advance its clock. They come out by time, then key, then arrival;
-    a record that is older than the grace when it arrives is joined at once.
+    Only the records of the stream advance its clock, and of those only records with a key and a
+    value. They come out by time, then key, then arrival; a record that is older than the grace when
+    it arrives is joined at once.
     """
 
     def __init__(
@@ -96,13 +98,14 @@ class DelayedLookupOperator(Operator):
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         if value is None:
             return
-        self.clock.time = max(self.clock.time, time)
         if key is None:
             if self._operation.join is JoinKind.LEFT:
                 self.forward(None, self._joiner(None, value, None), time, headers)
             else:
                 self.keyless += 1
-        elif time < self.clock.time - self._operation.grace_ms:
+            return
+        self.clock.time = max(self.clock.time, time)
+        if time < self.clock.time - self._operation.grace_ms:
             self._join(key, value, time, headers)
         else:
             place = (time, 0, key)
@@ -118,7 +121,10 @@ class DelayedLookupOperator(Operator):
             first = self._held.first()
             if first is None or self._held.first_time > until:
                 return
-            at, _, key = place = self._store.keys.codec.decode(self._held.pop())
+            popped = self._held.pop()
+            if self.undo is not None:
+                self.undo.append((self._held.add, popped))
+            at, _, key = place = self._store.keys.codec.decode(popped)
             entry = self._store.put(place, None, at)
             if entry is not None:  # an entry may be returned twice
                 for value, headers in entry[0]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.coordinator.outcome import NOTHING, Answer, LogRecord, Outcome, Ticket
 from moldau.broker.coordinator.parked import as_answer
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 
@@ -57,7 +58,7 @@ class GroupEvent:
         """Answer this ticket. `if_refused` makes the answer after a rejected append. Do nothing
         without a ticket."""
         if ticket is not None:
-            self._answers.append((ticket, response, if_refused))
+            self._answers.append((ticket, without_frames(response), if_refused))
 
     def append(self, record: LogRecord, on_replayed: Replayed, on_refused: Refused) -> None:
         """Set the only record of this event."""

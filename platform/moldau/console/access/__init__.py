@@ -1,0 +1,1 @@
+"""What each login may do in the console: logins, sessions, roles, masks and the audit log."""

@@ -1,0 +1,1 @@
+"""Metrics and traces, pushed to an OTLP receiver."""

@@ -1,0 +1,98 @@
+"""The quotas of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
+from moldau.operations.plan import Action, Change, PlanStep
+
+if TYPE_CHECKING:
+    from moldau.client.admin.admin import Admin
+
+KIND: Final = "quota"
+_KINDS: Final = ("user", "client-id", "ip")
+Entries = Mapping[str, tuple[QuotaEntity, Mapping[str, float]]]
+"""What each quota is for, and its values, by name."""
+
+
+def quota_name(entity: QuotaEntity) -> str:
+    """Return what a quota is for, as `user ann, client-id *`."""
+    words = zip(_KINDS, entity, strict=True)
+    return ", ".join(f"{kind} {name}" for kind, name in words if name)
+
+
+def plan_quotas(wanted: Entries, found: Entries, *, prunes: bool) -> list[PlanStep]:
+    """Return the steps from the quotas that are found to those that are wanted."""
+    steps = []
+    for name, (_, values) in wanted.items():
+        there = found[name][1] if name in found else {}
+        changes = [
+            Change(key, None if key not in there else number(there[key]), number(value))
+            for key, value in values.items()
+            if there.get(key) != value
+        ]
+        others = sorted(there.keys() - values.keys())
+        note = ""
+        if prunes:
+            changes += [Change(key, number(there[key]), None) for key in others]
+        elif others:
+            note = f"keeps {', '.join(others)}"
+        action = Action.UPDATE if changes else Action.KEEP
+        if name not in found:
+            action = Action.CREATE
+        steps.append(PlanStep(action, KIND, name, tuple(changes), note))
+    if prunes:
+        gone = sorted(found.keys() - wanted.keys())
+        steps += [PlanStep(Action.REMOVE, KIND, name) for name in gone]
+    return steps
+
+
+def number(value: float) -> str:
+    """Return the value as documents write it: a whole number without a point."""
+    return str(int(value)) if value % 1 == 0 else repr(value)
+
+
+def exported(found: Entries) -> list[dict[str, Any]]:
+    """Return the section of a document with these quotas."""
+    return [
+        {
+            **{kind: name for kind, name in zip(_KINDS, entity, strict=True) if name},
+            **{key: number(value) for key, value in sorted(values.items())},
+        }
+        for _, (entity, values) in sorted(found.items())
+    ]
+
+
+async def found_quotas(client: Admin) -> dict[str, tuple[QuotaEntity, dict[str, float]]]:
+    """Return all quotas of the cluster."""
+    found = await QuotaAdmin(client).describe()
+    return {quota_name(entity): (entity, values) for entity, values in found.items()}
+
+
+@dataclass
+class Quotas:
+    """Plans and makes the quotas of a document."""
+
+    kind: ClassVar = KIND
+    wanted: Entries
+    prunes: bool
+    found: Entries = field(default_factory=dict)
+
+    async def plan(self, admin: Admin) -> list[PlanStep]:
+        """Return the steps."""
+        self.found = await found_quotas(admin)
+        return plan_quotas(self.wanted, self.found, prunes=self.prunes)
+
+    async def do(self, admin: Admin, step: PlanStep) -> None:
+        """Do a step."""
+        if step.action is Action.REMOVE:
+            entity, values = self.found[step.name]
+            await QuotaAdmin(admin).alter(entity, {}, unset=values)
+            return
+        entity, wanted = self.wanted[step.name]
+        set_to = {each.what: wanted[each.what] for each in step.changes if each.after is not None}
+        unset = [each.what for each in step.changes if each.after is None]
+        await QuotaAdmin(admin).alter(entity, set_to, unset=unset)

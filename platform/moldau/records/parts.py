@@ -1,0 +1,150 @@
+"""Scans the records of a compressed batch part by part.
+
+A few kilobytes may decompress to a hundred megabytes. Here they are decompressed in parts, of which
+each is scanned and forgotten: the memory is that of two parts, whatever the batch claims, and no
+call holds the interpreter for longer than one part takes. It is made for a thread: codecs release
+the interpreter, and between two parts others run.
+
+Invariant: a batch passes here exactly if `Batch.scan` passes it, with the same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from moldau.errors import CorruptRecord
+from moldau.records import kernel
+from moldau.records.batch import Batch
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, decompressed_parts
+from moldau.records.diagnosis import OBJECT_BYTES, Reached, check_objects, check_timed
+from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer
+from moldau.records.record import Entry
+
+SCANNED_BYTES: Final = 256 << 10
+"""The bytes of one call of the kernel, which takes less than a millisecond."""
+_ENDLESS: Final = 1 << 62
+_NO_TIMES: Final = (-1, -1, -1)
+
+
+def scan_in_parts(
+    batch: Batch, rules: int, limit: int = DECOMPRESSED_BYTES_MAX
+) -> tuple[int, int, int]:
+    """Return what `Batch.scan` returns. Raise CorruptRecord for what it refuses."""
+    header = batch.header
+    objects_max = limit // OBJECT_BYTES
+    if header.record_count < 0:
+        raise CorruptRecord("record count is out of bounds", count=header.record_count)
+    check_objects(header, objects_max)
+    if header.record_count == 0 and len(batch.data) == HEADER_BYTES:
+        return _NO_TIMES
+    source = _source_of(batch, limit)
+    reached = Reached(0, 0, -1, objects_max - header.record_count)
+    oldest, newest, newest_delta = _NO_TIMES
+    while reached.record < header.record_count:
+        first, last, delta, behind = _scan_next(source, header, rules, reached)
+        if newest_delta < 0 or last > newest:
+            newest, newest_delta = last, delta
+        if reached.record == 0 or first < oldest:
+            oldest = first
+        reached = behind
+    if source.at(reached.position):
+        raise CorruptRecord("bytes follow the last record", at=reached.position)
+    return oldest, newest, newest_delta
+
+
+def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Entry]:
+    """Yield what `Batch.entries` returns, but the positions are those in parts of the section, and
+    a record that is larger than a part has none. Raise CorruptRecord where a bad record is
+    reached."""
+    header = batch.header
+    source = _source_of(batch, limit)
+    reached = Reached(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
+    while reached.record < header.record_count:
+        data = source.at(reached.position)
+        times = _scan_next(source, header, 0, reached)
+        behind = times[-1]
+        count = behind.record - reached.record
+        size = behind.position - reached.position
+        if size <= len(data):
+            part = header._replace(record_count=count)
+            yield from kernel.entries(data[:size], part, limit // OBJECT_BYTES)
+        else:
+            offset = header.base_offset + behind.previous
+            yield Entry(offset, times[0], b"", 0, 0, 0, 0)  # its key is not known
+        reached = behind
+
+
+def _source_of(batch: Batch, limit: int) -> _Source:
+    return _Source(decompressed_parts(batch.codec, batch.data[HEADER_BYTES:], limit))
+
+
+def _scan_next(
+    source: _Source, header: BatchHeader, rules: int, reached: Reached
+) -> tuple[int, int, int, Reached]:
+    """Scan the records that are whole in the next bytes, or one that is larger than they are."""
+    start = reached.position
+    try:
+        oldest, newest, delta, behind = kernel.scan_part(
+            source.at(start), header, rules, reached._replace(position=0)
+        )
+    except CorruptRecord as error:
+        if "at" in error.context:
+            error.context["at"] += start
+        raise
+    if behind.record > reached.record:
+        return oldest, newest, delta, behind._replace(position=start + behind.position)
+    try:
+        timestamp, behind = check_timed(source, header, reached, rules)
+    except IndexError:
+        raise CorruptRecord("record is cut short", record=reached.record, at=start) from None
+    return timestamp, timestamp, behind.previous, behind
+
+
+class _Source:
+    """The decompressed bytes, of which a part is in memory. It is read forward only."""
+
+    def __init__(self, parts: Iterator[Buffer]) -> None:
+        self._parts = parts
+        self._start = 0
+        self._data = memoryview(b"")
+        self._is_ended = False
+
+    def __len__(self) -> int:
+        return self._start + len(self._data) if self._is_ended else _ENDLESS
+
+    def __getitem__(self, position: int) -> int:
+        """Return one byte. Raise IndexError behind the last one."""
+        assert position >= self._start, "it is read forward only"
+        while position >= self._start + len(self._data):
+            if not self._read_on():
+                raise IndexError(position)
+        return self._data[position - self._start]
+
+    def at(self, position: int) -> memoryview:
+        """Return the next bytes, at least SCANNED_BYTES if there are so many, and not many more."""
+        while position >= self._start + len(self._data):
+            if not self._read_on():
+                return memoryview(b"")
+        kept = self._data[position - self._start :]
+        if len(kept) < SCANNED_BYTES:
+            self._start = position
+            joined = bytearray(kept)
+            while len(joined) < SCANNED_BYTES and (part := self._next_part()) is not None:
+                joined += part
+            self._data = kept = memoryview(joined)
+        return kept[:SCANNED_BYTES]
+
+    def _read_on(self) -> bool:
+        """Forget the part in memory, and read the next one. Return False behind the last one."""
+        part = self._next_part()
+        if part is None:
+            return False
+        self._start += len(self._data)
+        self._data = memoryview(part)
+        return True
+
+    def _next_part(self) -> Buffer | None:
+        part = next(self._parts, None)
+        self._is_ended = part is None
+        return part

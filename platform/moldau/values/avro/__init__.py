@@ -1,0 +1,1 @@
+"""Avro: schemas, and values that fit them. No IO."""

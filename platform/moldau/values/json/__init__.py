@@ -1,0 +1,1 @@
+"""JSON Schema: schemas, and values that fit them. No IO."""

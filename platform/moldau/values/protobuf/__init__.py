@@ -1,0 +1,1 @@
+"""Protobuf: schemas, and values that fit them. No IO."""

@@ -1,0 +1,1 @@
+"""Every pair of choices of the broker meets: clients, clusters, faults."""

@@ -1,0 +1,11 @@
+"""`python -m tests.broker.pairs`: all pairs of a seed, or all triples, a line for each case."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.broker.pairs.suite import SUITE
+from tests.testing.planting import command
+
+if __name__ == "__main__":
+    sys.exit(command(SUITE, "tests.broker.pairs", __doc__))

@@ -1,0 +1,51 @@
+"""The columns of the broker's cases: what may meet in one cluster, and what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "client": ("ours", "librdkafka", "aiokafka", "java", "franz-go"),
+    "nodes": ("1", "2 shards", "3"),
+    "door": ("plain", "secure"),
+    "codec": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "sender": ("plain", "idempotent", "transactional", "pipelined"),
+    "group": ("classic", "consumer", "share"),
+    "isolation": ("read_uncommitted", "read_committed"),
+    "topic": ("usual", "compacted", "small segments"),
+    "quota": ("none", "bytes"),
+    "change": ("none", "partitions", "leader", "settings", "other topic made anew"),
+    "fault": ("none", "kill", "stop", "pause", "kill all", "kill client"),
+}
+"""Names and choices. A new feature of the broker is a choice here, or a column."""
+
+TRANSACTIONAL: Final = ("transactional", "pipelined")
+"""Senders of transactions. A pipelined one has up to five requests in flight, a record in each."""
+
+
+def allowed(case: Mapping[str, str]) -> bool:
+    """Whether the case, or the part of one, is possible."""
+    return not any(all(case.get(n) in these for n, these in rule.items()) for rule in IMPOSSIBLE)
+
+
+IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
+    # aiokafka has classic groups alone.
+    {"client": ("aiokafka",), "group": ("consumer", "share")},
+    # librdkafka's share consumer is not in its Python package.
+    {"client": ("librdkafka",), "group": ("share",)},
+    # Its send_offsets_to_transaction may wait for ever for a coordinator that is gone, whatever its
+    # timeout says (librdkafka's issues 5456 and 5511): tests/chaos/copying.py begins it again.
+    {
+        "client": ("librdkafka",),
+        "sender": TRANSACTIONAL,
+        "fault": ("kill", "stop", "pause", "kill all"),
+    },
+    # A share group's acknowledgements are part of no transaction (KIP-932).
+    {"group": ("share",), "sender": TRANSACTIONAL},
+    # A host has one place for a leader, and `moldau.testing.Cluster` secures no shards.
+    {"nodes": ("1", "2 shards"), "change": ("leader",)},
+    {"nodes": ("2 shards",), "door": ("secure",)},
+    # aiokafka has one request in flight for a node.
+    {"client": ("aiokafka",), "sender": ("pipelined",)},
+)

@@ -1,0 +1,1 @@
+"""Every pair of choices of connectors meets: modes, converters, faults."""

@@ -1,0 +1,14 @@
+"""A fault of the past, planted in the workers of Connect, is found by the pairs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.connect.pairs.suite import FAULTS, SUITE
+
+pytestmark = [pytest.mark.real, pytest.mark.deep, pytest.mark.hunt]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    assert SUITE.finds(fault)

@@ -1,0 +1,1 @@
+"""What Python workers of Spark share: clients, ranges of offsets, transactions."""

@@ -1,0 +1,152 @@
+"""Batches that are scanned in parts pass as they do at once, with the memory of a part or two."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.errors import CorruptRecord
+from moldau.records import (
+    HEADER_BYTES,
+    Buffer,
+    OversizedRecords,
+    compress,
+    encode_batch,
+    open_batch,
+    validate,
+)
+from moldau.records.batch import Batch, seal
+from moldau.records.codecs import PART_BYTES, Codec, decompressed_parts
+from moldau.records.diagnosis import DENSE, KEYED, Reached
+from moldau.records.header import ATTRIBUTES_AT, OVERHEAD_BYTES
+from moldau.records.parts import SCANNED_BYTES, entries_in_parts, scan_in_parts
+
+CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+MANY = [(at, b"k", bytes(100), (("h", b"v"),)) for at in range(20_000)]
+HUGE = [(1, b"k", bytes(5 << 20), (("h", b"v"),)), (9, None, b"x", ()), (2, b"", b"", ())]
+MEMORY_BYTES_MAX = 16 << 20
+
+
+def packed(section: Buffer, codec: Codec, plain: Buffer) -> Batch:
+    """Return a batch with that section, and the claims of a plain one."""
+    content = compress(codec, section)
+    data = bytearray(plain[:HEADER_BYTES]) + content
+    data[8:12] = (len(data) - OVERHEAD_BYTES).to_bytes(4, "big")
+    data[ATTRIBUTES_AT : ATTRIBUTES_AT + 2] = int(codec).to_bytes(2, "big")
+    seal(data, 0, len(data))
+    return open_batch(data)
+
+
+def batch_of(records: Sequence[tuple[int, bytes | None, bytes, object]], codec: Codec) -> Batch:
+    plain = bytes(encode_batch(records))  # type: ignore[arg-type]
+    return packed(plain[HEADER_BYTES:], codec, plain)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("records", [MANY, HUGE, MANY[:1]], ids=["many", "huge", "one"])
+def test_a_good_batch_has_the_same_times(codec: Codec, records: list[object]) -> None:
+    batch = batch_of(records, codec)  # type: ignore[arg-type]
+
+    assert scan_in_parts(batch, DENSE) == batch.scan(DENSE)
+    assert validate(batch.data, is_in_parts=True)[1:] == validate(batch.data)[1:]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_null_key_is_found_in_a_late_part(codec: Codec) -> None:
+    batch = batch_of([*MANY, (1, None, b"", ())], codec)
+
+    for scan in (scan_in_parts, Batch.scan):
+        with pytest.raises(CorruptRecord) as caught:
+            scan(batch, KEYED)
+        assert caught.value.context["record"] == len(MANY)
+
+
+@given(
+    st.sampled_from(CODECS),
+    st.sampled_from((1, 40, 3000)),
+    st.lists(st.tuples(st.integers(0, 1 << 22), st.binary(max_size=3)), max_size=2),
+    st.integers(-9, 9),
+)
+def test_a_damaged_section_fails_in_both_ways(
+    codec: Codec, count: int, damage: list[tuple[int, bytes]], more: int
+) -> None:
+    plain = bytes(encode_batch([(at, b"k", bytes(200), ()) for at in range(count)]))
+    section = bytearray(plain[HEADER_BYTES:])
+    for at, replacement in damage:
+        at %= len(section)
+        section[at : at + len(replacement)] = replacement
+    section = section[:more] if more < 0 else section + bytes(more)
+    batch = packed(section, codec, plain)
+    try:
+        expected = batch.scan(DENSE)
+    except CorruptRecord as error:
+        with pytest.raises(CorruptRecord) as caught:
+            scan_in_parts(batch, DENSE)
+        known, found = error.context, caught.value.context
+        if known.get("record") is not None and "size_bytes" not in known:
+            assert found["record"] == known["record"]
+        return
+    assert scan_in_parts(batch, DENSE) == expected
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_above_the_limit_is_oversized(codec: Codec) -> None:
+    batch = batch_of(HUGE, codec)
+
+    with pytest.raises(OversizedRecords):
+        scan_in_parts(batch, DENSE, 4 << 20)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_parts_join_to_the_section(codec: Codec) -> None:
+    content = random.Random(1).randbytes(1 << 20) + bytes(6 << 20)
+    parts = list(decompressed_parts(codec, compress(codec, content)))
+
+    assert b"".join(parts) == content
+    assert all(len(each) <= 2 * PART_BYTES for each in parts)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("value", [60 << 20, SCANNED_BYTES // 3])
+def test_the_memory_is_that_of_a_part_or_two(codec: Codec, value: int) -> None:
+    count = (60 << 20) // value
+    batch = batch_of([(1, None, bytes(value), ())] * count, codec)
+    tracemalloc.start()
+    try:
+        scan_in_parts(batch, DENSE)
+        assert tracemalloc.get_traced_memory()[1] < MEMORY_BYTES_MAX
+    finally:
+        tracemalloc.stop()
+
+
+def test_entries_in_parts_are_those_of_the_section() -> None:
+    batch = batch_of(MANY, Codec.GZIP)
+
+    found = [(each.offset, each.timestamp, each.key) for each in entries_in_parts(batch)]
+
+    assert found == [(each.offset, each.timestamp, each.key) for each in batch.entries()]
+
+
+def test_a_record_larger_than_a_part_has_a_time_too() -> None:
+    times = [each.timestamp for each in entries_in_parts(batch_of(HUGE, Codec.ZSTD))]
+
+    assert times == [1, 9, 2]
+
+
+def test_both_kernels_scan_a_part_alike(kernel: Any) -> None:
+    """Of a section that is cut anywhere, the whole records before the cut are scanned."""
+    plain = bytes(encode_batch([(at % 7, b"k", bytes(at), ()) for at in range(60)]))
+    batch, section = open_batch(plain), plain[HEADER_BYTES:]
+    whole = kernel.scan_part(section, batch.header, DENSE, Reached(0, 0, -1, 1000))
+    assert whole[:3] == batch.scan(DENSE)
+    for cut in range(0, len(section), 13):
+        reached = kernel.scan_part(section[:cut], batch.header, DENSE, Reached(0, 0, -1, 1000))[3]
+        rest = kernel.scan_part(section[reached.position :], batch.header, DENSE, reached)
+        assert rest[3].record == 60
+        assert reached.position + rest[3].position == len(section)

@@ -1,0 +1,1 @@
+"""Every pair of choices of an app meets: operators, policies, faults."""

@@ -1,0 +1,50 @@
+"""The suite of the cases of Streams, and the faults that it finds."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.broker import MoldauBroker
+from tests.streams.pairs.columns import COLUMNS, allowed
+from tests.streams.pairs.running import run_case
+from tests.testing.planting import Fault, Run, Suite
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "an attempt leaves what it did": Fault(
+        """
+from moldau.streams.state.journal import Journal
+Journal.roll_back = lambda self, mark=0: None
+""",
+        {"branch": "sibling", "policy": "retry"},
+    ),
+    "an answer goes where its key does": Fault(
+        """
+from moldau.streams.dsl import foreign_keys
+foreign_keys.answer_partition = lambda answer: None
+""",
+        {"operator": "foreign key", "writer": "undeclared crc32"},
+    ),
+    "a record that fails is gone without a dead letter": Fault(
+        """
+from moldau.streams.engine import failures
+failures.Failures._bury = lambda self, *_: None
+""",
+        {"policy": "dead letter"},
+    ),
+}
+
+
+@contextmanager
+def opened() -> Iterator[Run]:
+    """Start the broker of all cases."""
+    with tempfile.TemporaryDirectory(prefix="moldau-pairs-") as home:
+        folder = Path(home)
+        with MoldauBroker(folder / "broker") as broker:
+            yield lambda case: run_case(broker, folder, case)
+
+
+SUITE: Final = Suite(COLUMNS, allowed, opened, FAULTS)
