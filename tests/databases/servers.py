@@ -41,20 +41,26 @@ def mariadb_address() -> Iterator[str]:
     if server is None or install is None or shutil.which("my_print_defaults") is None:
         pytest.skip("no MariaDB: install Debian's mariadb-server-core and mariadb-client-core")
     with _folder() as folder:
-        data = folder / "data"
+        # A server that starts removes all temporary tables below its `tmpdir`, those of a neighbour
+        # too, whose first statements then fail.
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        places = [f"--datadir={folder / 'data'}", f"--tmpdir={temporary}"]
         user = ["--user=root"] if os.geteuid() == 0 else []
-        subprocess.run(  # noqa: S603 - Debian's program
-            [install, f"--datadir={data}", "--auth-root-authentication-method=normal", *user],
-            check=True,
-            capture_output=True,
+        made = subprocess.run(  # noqa: S603 - Debian's program
+            [install, *places, "--auth-root-authentication-method=normal", *user],
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             timeout=120,
         )
-        words = [server, "--no-defaults", f"--datadir={data}", "--bind-address=127.0.0.1", *user]
+        assert made.returncode == 0, made.stdout.decode(errors="replace")
+        words = [server, "--no-defaults", *places, "--bind-address=127.0.0.1", *user]
         process, port = _started(words, folder / "s")
         try:
             yield f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
         finally:
-            process.terminate()
+            process.kill()  # it loses a SIGTERM that comes while it starts, and has nothing to keep
             process.wait(30)
 
 
