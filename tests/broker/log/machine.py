@@ -50,6 +50,7 @@ class Machine:
         self.now_ms = NOW
         self.recovery_point = 0
         self.log_start_offset = 0
+        self.local_log_start_offset = 0
         self.log: PartitionLog | None = None
         self.files: Files
         self.begin_life()
@@ -77,6 +78,7 @@ class Machine:
             is_clean=is_clean,
             recovery_point=self.recovery_point,
             log_start_offset=self.log_start_offset,
+            local_log_start_offset=self.local_log_start_offset,
             high_watermark=1 << 60,
         )
         owner = Owner(self.persist_points)
@@ -90,6 +92,8 @@ class Machine:
             self.disk.begin("write", "checkpoint")
             self.recovery_point = log.state.persisted_recovery_point = log.recovery_point
             self.log_start_offset = log.log_start_offset
+            local = log.local_log_start_offset
+            self.local_log_start_offset = local if local != self.log_start_offset else 0
 
 
 def batch(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
     from moldau.runtime.files import Files
 
-POINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS)
+POINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.LOCAL_STARTS)
 RETRIES: Final = 20
 RETRY_SECONDS: Final = 1.0
 _SUFFIX: Final = ".new"

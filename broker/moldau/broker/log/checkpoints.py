@@ -1,6 +1,7 @@
 """The checkpoints of a log directory: files with one offset for each of its logs.
 
     recovery points, log starts     where recovery begins, and where a log begins   `POINTS`
+    local log starts                where the segments of a tiered log begin; one of `POINTS`
     high watermarks
     cleaned offsets                 how far each compacted log is clean
 
@@ -42,13 +43,17 @@ class Checkpoints:
         """Whether the checkpoints may hold points of logs that are gone."""
         self._generations = dict.fromkeys(_CHECKPOINTS, 0)
         """How often each checkpoint was written, or became outdated because a log left."""
+        self._has_local_starts = False
+        """Whether there is a file of local log starts, or has to be one."""
 
     # Reading.
 
     def read(self) -> Points:
         """Read all checkpoints. A damaged one counts as empty: logs are then checked from their
         start."""
-        return {name: self._read(name) for name in _CHECKPOINTS}
+        points = {name: self._read(name) for name in _CHECKPOINTS}
+        self._has_local_starts = bool(points[names.LOCAL_STARTS])
+        return points
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         state = self._state
@@ -83,7 +88,7 @@ class Checkpoints:
     def persist_points(self) -> None:
         """Make the recovery points and log starts durable. Raise OSError if that fails."""
         recovery_points = self._offsets(names.RECOVERY_POINTS)
-        for checkpoint in POINTS:
+        for checkpoint in self._used(POINTS):
             self._write_now(checkpoint)
         for each, point in recovery_points.items():
             self._known(each).state.checkpoint_holds(point)
@@ -136,7 +141,7 @@ class Checkpoints:
 
     def begin(self, checkpoints: Iterable[str]) -> CheckpointJob:
         """Begin to write some of the checkpoints, in the steps of `checkpoint_job`."""
-        checkpoints = tuple(checkpoints)
+        checkpoints = self._used(checkpoints)
         return CheckpointJob(
             self._state.files,
             self._state.path,
@@ -165,6 +170,14 @@ class Checkpoints:
 
     # Contents.
 
+    def _used(self, checkpoints: Iterable[str]) -> tuple[str, ...]:
+        """Leave out the local log starts while no log has ever had one."""
+        if not self._has_local_starts:
+            self._has_local_starts = bool(self._offsets(names.LOCAL_STARTS))
+        return tuple(
+            each for each in checkpoints if each != names.LOCAL_STARTS or self._has_local_starts
+        )
+
     def _offsets(self, checkpoint: str) -> dict[TopicPartition, int]:
         """Return the current contents for a checkpoint."""
         state = self._state
@@ -175,6 +188,13 @@ class Checkpoints:
             return {each: log.high_watermark for each, log in logs}
         if checkpoint == names.CLEANED_OFFSETS:
             return dict(state.cleaned_offsets)
+        if checkpoint == names.LOCAL_STARTS:
+            starts = ((each, log.state) for each, log in logs)
+            return {
+                each: log.local_log_start_offset
+                for each, log in starts
+                if log.local_log_start_offset != log.log_start_offset
+            }
         # Include logs whose first segment begins at the start: segments before it may come back.
         return {each: log.log_start_offset for each, log in logs if log.log_start_offset}
 

@@ -77,7 +77,7 @@ class FutureLog:
         self._files: Files = source.files
         self._place = place
         self._limit = source.log_end_offset
-        self._start = source.reading.batch_start(source.log_start_offset)
+        self._start = source.reading.batch_start(source.local_log_start_offset)
         self._truncations = source.truncation_count
         self._log: PartitionLog | None = None
 
@@ -188,12 +188,12 @@ class FutureLog:
         """Return the next piece, or None if the copy has reached the log's end."""
         source, end = self.source, self.log.log_end_offset
         begin_anew_at = None
-        if source.truncation_count != self._truncations or end < source.log_start_offset:
+        if source.truncation_count != self._truncations or end < source.local_log_start_offset:
             self._truncations = source.truncation_count
-            begin_anew_at = end = source.reading.batch_start(source.log_start_offset)
+            begin_anew_at = end = source.reading.batch_start(source.local_log_start_offset)
         elif end >= source.log_end_offset:
             return None
-        start = max(end, source.log_start_offset)
+        start = max(end, source.local_log_start_offset)
         records = source.read(start, PIECE_BYTES)
         if not len(records) and begin_anew_at is None:
             return None
@@ -212,7 +212,7 @@ class FutureLog:
         log.snapshots.write(
             source.log_end_offset, dict(source.producers.entries).values(), sync=False
         )
-        log.adopt_epochs(LeaderEpochs(source.leader_epochs.entries), source.log_start_offset)
+        log.adopt_epochs(LeaderEpochs(source.leader_epochs.entries), source)
 
     def take_over(self, owner: Owner, now_ms: int) -> None:
         """Become the log, with all its state."""

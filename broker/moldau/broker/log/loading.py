@@ -108,6 +108,7 @@ class Loading:
             is_clean=self.was_clean,
             recovery_point=points[names.RECOVERY_POINTS].get(partition, 0),
             log_start_offset=points[names.LOG_STARTS].get(partition, 0),
+            local_log_start_offset=points[names.LOCAL_STARTS].get(partition, 0),
             high_watermark=points[names.HIGH_WATERMARKS].get(partition, 0),
             cleaned_offset=points[names.CLEANED_OFFSETS].get(partition, 0),
             distrust=partial(self._distrust, partition),

@@ -145,6 +145,10 @@ class PartitionLog:
         return self.state.log_start_offset
 
     @property
+    def local_log_start_offset(self) -> int:
+        return self.state.local_log_start_offset
+
+    @property
     def high_watermark(self) -> int:
         return self.state.high_watermark
 
@@ -255,13 +259,16 @@ class PartitionLog:
 
     # Replacing another log, for `future_log`.
 
-    def adopt_epochs(self, epochs: LeaderEpochs, log_start_offset: int) -> None:
-        """Replace the epochs derived from the batches by these, and raise the log's start to the
-        given one."""
+    def adopt_epochs(self, epochs: LeaderEpochs, other: PartitionLog) -> None:
+        """Replace the epochs derived from the batches by these, and begin where `other` does."""
         state = self.state
         state.leader_epochs = epochs
         state.durability.epochs_changed()
-        state.begin_at(max(log_start_offset, state.log_start_offset))
+        start = other.log_start_offset
+        if other.config.is_tiered:
+            state.log_start_offset = start
+            state.local_log_start_offset = other.local_log_start_offset
+        state.begin_at(max(start, state.log_start_offset))
 
     def adopt(self, other: PartitionLog, owner: Owner) -> None:
         """Take over the state of `other`, whose batches this log holds. `owner` is the owner from
@@ -270,7 +277,7 @@ class PartitionLog:
         state.owner = owner
         state.segments.hand_to(owner.files)
         state.jitter, state.leader_epoch = theirs.jitter, theirs.leader_epoch
-        self.adopt_epochs(theirs.leader_epochs, theirs.log_start_offset)
+        self.adopt_epochs(theirs.leader_epochs, other)
         state.producers = theirs.producers
         self.configure(theirs.config)
         state.high_watermark = theirs.high_watermark

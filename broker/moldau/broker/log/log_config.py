@@ -43,6 +43,9 @@ class LogConfig:
     """None: keep the codec that the producer chose."""
     compression_level: int | None = None
     preallocate: bool = False
+    is_tiered: bool = False
+    """Whether the oldest records may be in remote storage only. Retention is then decided outside
+    of the log, over both tiers."""
     file_delete_delay_ms: int = 60_000
     producer_expiration_ms: int = 86_400_000
     compaction: CompactionPolicy = field(default_factory=CompactionPolicy)

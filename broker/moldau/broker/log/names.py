@@ -37,6 +37,8 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
+LOCAL_STARTS: Final = "local-log-start-offset-checkpoint"
+"""Only in a directory with a tiered log. Apache Kafka has no such file, and ignores it."""
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
 

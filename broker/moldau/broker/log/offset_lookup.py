@@ -36,12 +36,13 @@ def find_offset(log: LogState, timestamp: int, upper_offset: int) -> OffsetAt | 
     """Return the offset for a ListOffsets timestamp, or None if no record matches.
 
     `upper_offset` is the end of what the client may see: high watermark, last stable offset, or log
-    end. There is no tiered storage, so the answer for the tiered timestamps is the offset -1.
+    end. The log does not know what is in remote storage, so its answer for the timestamps that ask
+    for that is the offset -1.
     """
     if timestamp == LATEST:
         return OffsetAt(NO_TIMESTAMP, upper_offset, log.leader_epochs.latest_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
+        start = log.log_start_offset if timestamp == EARLIEST else log.local_log_start_offset
         return OffsetAt(NO_TIMESTAMP, start, log.leader_epochs.epoch_for_offset(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return OffsetAt(NO_TIMESTAMP, NO_OFFSET, None)
@@ -55,7 +56,7 @@ def find_offset(log: LogState, timestamp: int, upper_offset: int) -> OffsetAt | 
 def _first_record_since(log: LogState, timestamp: int) -> OffsetAt | None:
     for segment in log.segments:
         if segment.max_timestamp >= timestamp:
-            found = _search(segment, timestamp, log.log_start_offset)
+            found = _search(segment, timestamp, log.local_log_start_offset)
             if found is not None:
                 return found
     return None
@@ -79,4 +80,4 @@ def _newest_record(log: LogState) -> OffsetAt | None:
     """Return the record with the greatest timestamp, the first one if there are several. If no
     record has a timestamp, this is the first record."""
     newest = max(log.segments, key=lambda segment: segment.max_timestamp)
-    return _search(newest, newest.max_timestamp, log.log_start_offset)
+    return _search(newest, newest.max_timestamp, log.local_log_start_offset)

@@ -13,6 +13,10 @@ class LogOffsets(Protocol):
         """The offset of the first record that can be read."""
 
     @property
+    def local_log_start_offset(self) -> int:
+        """The offset of the first record that can be read in the log itself."""
+
+    @property
     def high_watermark(self) -> int:
         """The offset below which records are as safe as the topic requires."""
 

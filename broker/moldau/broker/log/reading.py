@@ -40,12 +40,13 @@ class Reading:
         """Return the slice from the batch that holds `offset` up to `upper_offset` (default: the
         log's end).
 
+        Raise OFFSET_OUT_OF_RANGE also for records that are in remote storage only.
         `max_bytes` may cut the last batch short. With `min_one_batch` the first batch is always
         whole, whatever its size. Without it, a first batch that does not fit gives an empty slice.
         """
         state = self._state
         upper = state.log_end_offset
-        if not state.log_start_offset <= offset <= upper:
+        if not state.local_log_start_offset <= offset <= upper:
             state.refuse_offset(offset)
         if upper_offset is not None and upper_offset < upper:
             upper = upper_offset

@@ -70,6 +70,8 @@ class Opening:
     """Whether the log was closed cleanly, so that nothing needs to be checked."""
     recovery_point: int = 0
     log_start_offset: int = 0
+    local_log_start_offset: int = 0
+    """The start of what a tiered log holds itself; segments before it may have come back."""
     high_watermark: int = 0
     cleaned_offset: int = 0
     """The offset below which compaction has cleaned."""
@@ -86,6 +88,7 @@ class RecoveredLog:
 
     segments: list[Segment]
     log_start_offset: int
+    local_log_start_offset: int
     flushed_end_offset: int
     producers: ProducerState
     snapshots: ProducerSnapshots
@@ -143,12 +146,15 @@ class _Opener:
         self._listed = finish_replacements(self._files, self._directory)
         self._gapless_from = gapless_from(self._listed)
         bases = self._bases()
-        start = self._opening.log_start_offset
+        log_start = self._opening.log_start_offset
+        start = max(log_start, self._opening.local_log_start_offset)
         bases = self._drop_before_start(bases, start)
         segments = [
             Segment(self._files, self._directory, base, self._config) for base in bases
         ] or [Segment.create(self._files, self._directory, start, self._config)]
         start = max(start, segments[0].base_offset)
+        if not self._config.is_tiered:
+            log_start = start
         is_empty = not any(each.size_bytes for each in segments)
         epochs, are_epochs_known = self._read_epochs(is_empty=is_empty)
         before = list(epochs.entries)
@@ -168,7 +174,7 @@ class _Opener:
         active.is_sealed = False
         active.are_indexes_durable = False
         epochs.truncate_from_end(active.next_offset)
-        epochs.truncate_from_start(start)
+        epochs.truncate_from_start(log_start)
         snapshots = self._snapshots
         snapshots.truncate(-1, active.next_offset)
         snapshots.remove_strays([each.base_offset for each in segments], self._listed)
@@ -176,6 +182,7 @@ class _Opener:
         unsure = [each.base_offset for each in segments if not each.are_indexes_durable]
         return RecoveredLog(
             segments,
+            log_start,
             start,
             active.next_offset if self._opening.is_clean else unsure[0],
             self._producers,

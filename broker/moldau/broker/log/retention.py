@@ -3,9 +3,12 @@
 Invariants:
 * Only whole segments are deleted, from the oldest without a gap, and only what every consumer could
   have read: a segment that ends above the high watermark stays.
-* The log's start is durable before a file below it is renamed, and so is the name of the segment
+* The start is durable before a file below it is renamed, and so is the name of the segment
   that becomes the first. Otherwise a power loss could bring some of the files back, and the log
   would begin with a hole.
+
+Of a tiered log, what is old is decided outside: `raise_local_start` says how much the log itself
+may lose, and its start moves by `raise_start`.
 
 `expire` chooses and moves the start; `drop_expired` deletes. Between the two the caller makes the
 start durable, once for all logs of a directory.
@@ -49,21 +52,36 @@ class Retention:
         state.begin_at(offset)
         return True
 
+    def raise_local_start(self, offset: int) -> bool:
+        """Move the start of what a tiered log holds itself up to the segment with `offset`. Return
+        whether it moved. All records below it must be in remote storage. The segments go with the
+        next `drop_expired`.
+        """
+        state = self._state
+        assert state.config.is_tiered, "what the log loses would be lost"
+        if offset > state.high_watermark:
+            state.refuse_offset(offset)
+        base = state.segments[state.segments.index_of(offset)].base_offset
+        if base <= state.local_log_start_offset:
+            return False
+        state.local_log_start_offset = base
+        return True
+
     @property
     def is_head_durable(self) -> bool:
         """Whether the segment at the log's start may become the first one."""
         state = self._state
-        number = state.segments.index_of(state.log_start_offset)
+        number = state.segments.index_of(state.local_log_start_offset)
         return state.segments[number].base_offset <= state.durability.newest_head
 
     def expire(self, now_ms: int) -> int:
         """Raise the log's start over the segments that are to be deleted. Return how many. Call it
-        for all logs of a directory before one `persist_points`."""
+        for all logs of a directory before one `persist_points`. The start of a tiered log stays."""
         state = self._state
         if state.failure is not None:
             return 0
         state.owner.files.make_room()
-        ends = state.log_start_offset, state.high_watermark
+        ends = state.local_log_start_offset, state.high_watermark
         try:
             count = count_expired(state.segments, state.config, now_ms, *ends)
         except OSError as error:
@@ -72,17 +90,17 @@ class Retention:
             raise as_kafka_error(error) from error
         if count == len(state.segments):
             self._rolling.roll(now_ms)
-        if count:
+        if count and not state.config.is_tiered:
             state.begin_at(max(state.log_start_offset, state.segments[count].base_offset))
         return count
 
     def drop_expired(self, now_ms: int) -> int:
-        """Delete the segments below the log's start, which must be durable. Return how many."""
+        """Delete the segments below the start, which must be durable. Return how many."""
         self._replacing.finish()
         state = self._state
         segments = state.segments
         count = 0
-        while count + 1 < len(segments) and segments.end_of(count) <= state.log_start_offset:
+        while count + 1 < len(segments) and segments.end_of(count) <= state.local_log_start_offset:
             count += 1
         while count and segments[count].base_offset > state.durability.newest_head:
             count -= 1  # the next round deletes it, after a flush
@@ -133,7 +151,7 @@ def count_expired(
     segments: Segments,
     config: LogConfig,
     now_ms: int,
-    log_start_offset: int,
+    local_log_start_offset: int,
     high_watermark: int,
 ) -> int:
     """Count the oldest segments to delete, by age, by size, or because the log's start has moved
@@ -141,16 +159,18 @@ def count_expired(
 
     The result may be all segments: then the caller rolls first. An empty active segment always
     stays; other empty segments, as Kafka's cleaning leaves them, may go. A compacted topic without
-    `delete` loses only what lies before the log's start. A negative limit means no limit.
+    `delete`, and a tiered one, lose only what lies before their start. A negative limit means no
+    limit.
     """
-    by_size = _count_beyond_size(segments, config) if config.is_deleted else 0
+    has_limits = config.is_deleted and not config.is_tiered
+    by_size = _count_beyond_size(segments, config) if has_limits else 0
     for number, segment in enumerate(segments):
         end = segments.end_of(number)
         is_in_use = segment is segments.active
         if end > high_watermark or (is_in_use and not segment.size_bytes):
             return number
-        is_before_start = not is_in_use and end <= log_start_offset
-        is_old = config.is_deleted and 0 <= config.retention_ms < now_ms - _newest_ms(segment)
+        is_before_start = not is_in_use and end <= local_log_start_offset
+        is_old = has_limits and 0 <= config.retention_ms < now_ms - _newest_ms(segment)
         if not (is_before_start or is_old or number < by_size):
             return number
     return len(segments)

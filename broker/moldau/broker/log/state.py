@@ -3,6 +3,8 @@
 Invariants:
 * log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and only `Truncation`
   moves an end back.
+* log_start_offset <= local_log_start_offset: records below the second one are in remote storage
+  only. The two are equal unless the log is tiered.
 * flushed_end_offset <= log_end_offset: everything below it is durable.
 * persisted_recovery_point <= claimed_recovery_point: the checkpoint on disk holds the first one or
   anything up to the second.
@@ -47,6 +49,7 @@ class LogState:
         "jitter",
         "leader_epoch",
         "leader_epochs",
+        "local_log_start_offset",
         "log_end_offset",
         "log_start_offset",
         "oldest_unflushed_ms",
@@ -72,6 +75,8 @@ class LogState:
         self.leader_epoch = found.epochs.latest_epoch
         """The epoch of the last batch."""
         self.log_start_offset = self.high_watermark = found.log_start_offset
+        self.local_log_start_offset = found.local_log_start_offset
+        """The offset of the first record that can be read in the segments."""
         self.log_end_offset = self.segments.active.next_offset
         self.flushed_end_offset = found.flushed_end_offset
         self.persisted_recovery_point = found.recovery_point
@@ -123,8 +128,9 @@ class LogState:
         return True
 
     def begin_at(self, offset: int) -> None:
-        """Move the log's start to `offset`."""
+        """Move the log's start up to `offset`."""
         self.log_start_offset = offset
+        self.local_log_start_offset = max(self.local_log_start_offset, offset)
         self.producers.on_log_start_offset(offset)
 
     def delete_later(self, segment: Segment, now_ms: int) -> None:

@@ -36,7 +36,7 @@ class Truncation:
         self._replacing.finish()
         segments = state.segments
         if offset <= segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
+            self._begin_anew_at(offset, min(offset, state.log_start_offset))
             return True
         index = segments.index_of(offset)
         target = segments[index]
@@ -53,9 +53,21 @@ class Truncation:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and let the next one have `offset`. Durable on return."""
+        self._begin_anew_at(offset, offset)
+
+    def _begin_anew_at(self, offset: int, log_start_offset: int) -> None:
+        """Drop all segments and let the next record have `offset`. What a tiered log has below it
+        stays in remote storage."""
         state = self._state
+        if not state.config.is_tiered:
+            log_start_offset = offset
         self._replacing.finish()
         try:
+            if offset < state.local_log_start_offset:
+                # A crash from here on must not leave a start above the new end.
+                state.log_start_offset = log_start_offset
+                state.local_log_start_offset = offset
+                state.owner.persist_points()
             self._lower_recovery_point(0)
             self._remove_from(0)
             segment = Segment.create(state.files, state.directory, offset, state.config)
@@ -64,8 +76,14 @@ class Truncation:
         except OSError as error:
             state.fail(error)
         state.segments.replace_all([segment])
-        state.log_start_offset = state.high_watermark = offset
-        self._end_at(offset, is_epoch_gone=state.leader_epochs.clear())
+        state.log_start_offset = log_start_offset
+        state.local_log_start_offset = state.high_watermark = offset
+        epochs = state.leader_epochs
+        is_tiered = log_start_offset < offset
+        self._end_at(
+            offset,
+            is_epoch_gone=epochs.truncate_from_end(offset) if is_tiered else epochs.clear(),
+        )
         state.persist_points()
 
     def _lower_recovery_point(self, index: int) -> None:
@@ -90,14 +108,15 @@ class Truncation:
         state.log_end_offset = end
         state.flushed_end_offset = min(state.flushed_end_offset, end)
         state.log_start_offset = min(state.log_start_offset, end)
+        state.local_log_start_offset = min(state.local_log_start_offset, end)
         state.high_watermark = min(state.high_watermark, end)
         try:
             lower_mark(state.files, state.directory, end)
             if is_epoch_gone:
                 save_epochs(state)
-            state.snapshots.truncate(state.log_start_offset, end)
+            state.snapshots.truncate(state.local_log_start_offset, end)
             unreplicated = state.producers.unreplicated
-            state.snapshots.load_latest(state.producers, state.log_start_offset, 0)
+            state.snapshots.load_latest(state.producers, state.local_log_start_offset, 0)
             state.producers.keep_unreplicated(unreplicated)
             replay(state.producers, self._reading.batches(state.producers.end_offset))
         except OSError as error:
