@@ -26,6 +26,10 @@ from tests.no_client_left import no_client_is_left as no_client_is_left
 TESTS_BETWEEN_FREEZES = 1000
 LIKELY_FILES = pytest.StashKey[list[str]]()
 
+# What tests share stands in modules that are no tests: their asserts explain themselves as well.
+ROOMS = sorted(each.parent.name for each in Path(__file__).parent.glob("*/__init__.py"))
+pytest.register_assert_rewrite(*(f"tests.{room}" for room in ROOMS))
+
 # As in the Makefile: tests start hundreds of processes, and each would compile all it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

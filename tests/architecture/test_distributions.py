@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.architecture.allowed import Found, check
+from tests.architecture.pins import constraints
 from tests.architecture.sources import DISTRIBUTIONS, ROOT, tracked
 
 Manifests = Mapping[str, dict[str, Any]]
@@ -88,10 +89,6 @@ def _normal(requirement: str) -> str:
     match = NAME.match(requirement)
     assert match is not None, requirement
     return re.sub(r"[-_.]+", "-", match.group()).lower()
-
-
-def constraints() -> list[str]:
-    return (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 
 
 def test_all_manifests_agree() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("confluent_kafka", reason="the bench's loads need it: make p
 from bench import profile
 from bench.peer_brokers import ProfiledBroker
 from bench.wire import Wire, one_record
-from tests.bench.test_wire import made
+from tests.bench.wired_topic import made
 
 
 @pytest.mark.real

@@ -15,7 +15,6 @@ from bench.wire import (
     FetchWire,
     Wire,
     error_position,
-    first_record,
     one_record,
     paced_end_to_end,
     paced_produces,
@@ -26,6 +25,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.fetch import FetchResponse
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
+from tests.bench.wired_topic import made
 from tests.broker.server.wire import wired
 
 pytestmark = pytest.mark.real
@@ -35,17 +35,6 @@ pytestmark = pytest.mark.real
 def broker() -> Iterator[MoldauBroker]:
     with MoldauBroker.started() as broker:
         yield broker
-
-
-def made(broker: MoldauBroker, topic: str, partitions: int) -> str:
-    async def scenario(runtime: Runtime) -> None:
-        async with wired(runtime, "127.0.0.1", broker.port) as wire:
-            await wire.create(topic, partitions)
-
-    run(scenario)
-    for partition in range(partitions):
-        first_record(broker.port, topic, partition)
-    return topic
 
 
 def end_of(broker: MoldauBroker, topic: str, partition: int) -> int:

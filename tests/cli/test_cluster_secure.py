@@ -15,8 +15,8 @@ from moldau.client import load_settings
 from moldau.link.login.jaas import parse_jaas
 from moldau.runtime.node_processes import MAIN, free_ports_in_row
 from moldau.testing import Cluster
+from tests.cli.cluster_logs import ends_of_logs
 from tests.cli.shell import Shell
-from tests.cli.test_cluster_up import ends_of_logs
 
 pytestmark = pytest.mark.real
 

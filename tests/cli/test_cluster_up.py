@@ -14,6 +14,7 @@ import pytest
 
 from moldau.runtime.node_processes import MAIN, free_ports_in_row
 from moldau.testing import Cluster
+from tests.cli.cluster_logs import ends_of_logs
 from tests.cli.operated import partitions_of
 from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
@@ -57,15 +58,6 @@ def test_three_nodes_come_up_and_stop_together(tmp_path: Path) -> None:
         log = (data / f"node-{number}.log").read_text(encoding="utf-8")
         assert "broker is closed" in log
         assert " ERROR " not in log
-
-
-def ends_of_logs(data: Path) -> str:
-    """The last lines of every node, for the report of a failure."""
-    logs = sorted(data.glob("node-*.log"))
-    return "".join(
-        f"\n{log.name}:\n" + "\n".join(log.read_text(encoding="utf-8").splitlines()[-20:])
-        for log in logs
-    )
 
 
 def test_a_node_whose_port_is_taken_says_so(tmp_path: Path) -> None:

@@ -20,16 +20,16 @@ from moldau.client import Consumer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.plugins import installed_plugins
 from moldau.runtime import Runtime
+from tests.cli.committed_offsets import committed
 from tests.cli.groups import Cluster, fill
 from tests.cli.groups import cluster as cluster
 from tests.cli.groups import shell as shell
 from tests.cli.processes import line_of, running
 from tests.cli.shell import Done, Shell
-from tests.cli.test_consume_group import committed
-from tests.cli.test_consume_leaderless import GROUPED, read_to_the_end, reading
-from tests.client.consumer.test_consumer import fill as fill_log
-from tests.client.consumer.test_topics_made_again import delete
-from tests.client.consumer.test_topics_made_again import make_again as make_anew
+from tests.cli.topic_reading import GROUPED, read_to_the_end, reading
+from tests.client.consumer.numbered_records import fill as fill_log
+from tests.client.consumer.recreated_topic import delete
+from tests.client.consumer.recreated_topic import make_again as make_anew
 from tests.client.world import ClientWorld
 from tests.conformance.broker import moldau as moldau
 from tests.peers.eventually import eventually

@@ -15,6 +15,7 @@ import pytest
 from moldau.cli.application import run
 from moldau.cli.command import Context
 from moldau.plugins import installed_plugins
+from tests.cli.committed_offsets import committed
 from tests.cli.groups import Cluster, fill
 from tests.cli.groups import cluster as cluster
 from tests.cli.groups import shell as shell
@@ -25,12 +26,6 @@ from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-
-def committed(shell: Shell, group: str) -> list[int | None]:
-    """By partition."""
-    (found,) = shell.good("group", "describe", group, "--json").json
-    return [each["committed"] for each in found["offsets"]]
 
 
 @contextmanager

@@ -4,8 +4,7 @@ when they have a leader."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,13 +13,13 @@ import pytest
 
 from moldau.cli.commands.consume import Reading
 from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime, Stretch
-from moldau.cli.commands.consume_reading import AssignedReading, GroupReading, LeaderlessPartitions
+from moldau.cli.commands.consume_reading import AssignedReading, LeaderlessPartitions
 from moldau.cli.shell import unless
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Clock, Runtime
-from tests.client.consumer.test_consumer import consumer, fill, offsets
-from tests.client.consumer.test_membership import member
+from tests.cli.topic_reading import GROUPED, read_to_the_end, reading
+from tests.client.consumer.numbered_records import consumer, fill, offsets
 from tests.client.scripted import Log
 from tests.client.world import ClientWorld
 
@@ -29,7 +28,6 @@ LEFT_OUT = "t-1 has no leader: it is left out until it has one"
 IS_LED = "t-1 has a leader now"
 GONE = 9  # none of the brokers that can be reached
 READS = "group g reads now t-0, t-1"
-GROUPED = pytest.mark.parametrize("is_group", [True, False])
 PLACES = pytest.mark.parametrize(
     ("place", "first"),
     [
@@ -40,19 +38,6 @@ PLACES = pytest.mark.parametrize(
         (OffsetOrTime(timestamp_ms=4), 4),
     ],
 )
-
-
-@asynccontextmanager
-async def reading(
-    runtime: Runtime, place: OffsetOrTime = BEGINNING, *, is_group: bool, follow: bool = False
-) -> AsyncIterator[Reading]:
-    clock = runtime.clock
-    if is_group:
-        async with member(runtime, "eager", enable_auto_commit=False) as client:
-            yield GroupReading(client, clock, "g", place)
-    else:
-        async with consumer(runtime, auto_offset_reset="earliest") as client:
-            yield AssignedReading(client, clock, Stretch(place), partitions=None, follow=follow)
 
 
 def half_led(world: ClientWorld) -> Log:
@@ -69,14 +54,6 @@ async def read_until_whole(reader: Reading, most: int = 1000) -> list[PartitionR
     while not reader.is_whole:
         parts += await reader.next(most)
     return parts
-
-
-async def read_to_the_end(reader: Reading) -> dict[int, list[int]]:
-    parts: list[PartitionRecords] = []
-    while not await reader.is_read():
-        parts += await reader.next(1000)
-    await reader.finish()
-    return offsets(parts)
 
 
 def without_membership(notes: Iterable[str]) -> list[str]:

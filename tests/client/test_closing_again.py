@@ -18,7 +18,7 @@ from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill
+from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 MADE: list[Ends] = []

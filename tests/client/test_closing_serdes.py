@@ -18,8 +18,8 @@ from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
-from tests.client.consumer.test_ends import run
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.slow_listener import run
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 ENDED: list[object] = []

@@ -12,7 +12,7 @@ import pytest
 from moldau.client import LATEST, Admin, Consumer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill
+from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 WHERE: Final = TopicPartition("t", 0)

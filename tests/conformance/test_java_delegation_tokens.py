@@ -29,8 +29,8 @@ from moldau.protocol.messages.describe_delegation_token import (
 from moldau.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from moldau.runtime.node_processes import free_ports
+from tests.broker.main.one_command import run
 from tests.broker.main.processes import broker_process, finished
-from tests.broker.main.test_init import run
 from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker, run_tool
 

@@ -17,8 +17,8 @@ from moldau.operations.acls import operation_of, principal_of, resource_of
 from moldau.protocol.acl_operations import AclPermission
 from moldau.protocol.scram import SCRAM_MECHANISMS
 from moldau.runtime.node_processes import free_ports
+from tests.broker.main.one_command import run
 from tests.broker.main.processes import BrokerProcess, broker_process
-from tests.broker.main.test_init import run
 from tests.conformance.kcat import kcat
 from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import run_tool

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.command import Exit
-from tests.broker.main.test_given import command
-from tests.broker.main.test_storage_scram import ADD, users_of
+from tests.broker.main.command_line import command
+from tests.broker.main.scram_users import ADD, users_of
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.peers.apache_kafka import fetch_or_skip

@@ -27,8 +27,8 @@ from moldau.runtime.real import RealClock, RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.apache_stub import NAME as PINS
 from tests.console.apache_stub import SINK, apache_stub
+from tests.console.change_forms import FORMS
 from tests.console.shown import browser, use
-from tests.console.test_changes import FORMS
 
 pytestmark = pytest.mark.real
 

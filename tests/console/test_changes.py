@@ -15,23 +15,10 @@ from moldau.link.http.protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.testing import EmbeddedBroker
+from tests.console.change_forms import FORMS, RECORD
 from tests.console.shown import browser
 
 pytestmark = pytest.mark.real
-
-RECORD = "what-the-record-holds"
-FORMS = {
-    "/topics": {"name": "made"},
-    "/topics/orders/settings": {"name": "retention.ms", "value": "60000"},
-    "/topics/orders/messages": {"value": RECORD},
-    "/topics/orders/partitions": {"count": "9"},
-    "/topics/orders/delete": {"name": "orders"},
-    "/groups/billing/offsets": {"to:orders:0": "0"},
-    "/groups/billing/delete": {"name": "billing"},
-    "/transactions/abort/none": {"name": "none"},
-    "/transactions/hanging/none": {"name": "none", "partition": "0", "from": "0"},
-}
-"""Every form that changes a cluster."""
 
 
 async def used(servers: str) -> None:

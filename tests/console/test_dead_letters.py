@@ -17,10 +17,10 @@ from moldau.console.pages.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
+from tests.console.cells import Cells
 from tests.console.dead import BROKEN, HEADERS, NAME, PAGE, QUEUE, TOPIC, broken_records, sink
 from tests.console.forms import HIDDEN
 from tests.console.shown import browser
-from tests.console.test_pages import Cells
 from tests.console.worker import worker
 
 pytestmark = pytest.mark.real

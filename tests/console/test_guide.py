@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shlex
 from pathlib import Path
 
@@ -18,17 +17,9 @@ from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.serving import serving
 from tests.cli.shell import Shell
+from tests.console.guide import block
+from tests.console.login import log_in
 from tests.console.provider import SECRET, provider
-from tests.console.test_logins import log_in
-
-GUIDE = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
-
-
-def block(kind: str, part: str) -> str:
-    """The one block of this kind that has this text."""
-    found = re.findall(rf"```{kind}\n(.*?)```", GUIDE, re.DOTALL)
-    (only,) = [each for each in found if part in each]
-    return str(only)
 
 
 def words(part: str) -> list[str]:

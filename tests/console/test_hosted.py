@@ -27,10 +27,10 @@ from moldau.runtime.threaded import ThreadedRuntime
 from moldau.testing import EmbeddedBroker
 from tests.broker.main.processes import broker_process, finished
 from tests.console.guarded import GUARDED
+from tests.console.guide import block
+from tests.console.login import log_in
 from tests.console.provider import SECRET, provider
 from tests.console.shown import use
-from tests.console.test_guide import block
-from tests.console.test_logins import log_in
 from tests.peers.eventually import eventually
 
 ANN = ("ann", "secret")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.console.login import console
 from tests.console.screen import opened
 from tests.console.shots import LOOKS, WIDER
-from tests.console.test_logins import console
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -11,9 +11,9 @@ from moldau.console.apis.services import LinkedServices, named
 from moldau.console.pages.pipelines import picture_of
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealRuntime
+from tests.console.cells import Cells
 from tests.console.pipeline_stub import ERROR, status
 from tests.console.shown import browser
-from tests.console.test_pages import Cells
 
 pytestmark = pytest.mark.real
 

@@ -16,8 +16,8 @@ from moldau.console.apis.services import LinkedServices
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.app import APP, AT_MS, KEYS, app
+from tests.console.cells import Cells
 from tests.console.shown import browser
-from tests.console.test_pages import Cells
 
 pytestmark = pytest.mark.real
 

@@ -11,8 +11,8 @@ import pytest
 
 from moldau.broker.main.init_command import command as init
 from moldau.runtime.node_processes import free_ports
+from tests.broker.main.one_command import run
 from tests.broker.main.processes import broker_process
-from tests.broker.main.test_init import run
 from tests.e2e.terminal import Terminal, blocks
 from tests.link.token_provider import token_provider
 from tests.peers.apache_kafka import fetch_or_skip

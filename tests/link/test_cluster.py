@@ -11,12 +11,9 @@ from unittest.mock import patch
 import pytest
 
 from moldau.client import Admin, ClientClosed, Consumer, Producer, TopicPartition
-from moldau.client.base.given import resolve
 from moldau.client.base.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from moldau.client.settings import rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
-from moldau.link.cluster import Cluster
 from moldau.link.metadata import Metadata
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -31,16 +28,12 @@ from moldau.protocol.messages.metadata import (
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from moldau.runtime.backoff import Backoff
-from tests.client.producer.test_accumulator import metadata
+from tests.client.producer.simulated_sender import metadata
 from tests.client.scripted import ScriptedCluster
 from tests.client.world import BOOTSTRAP, ClientWorld
+from tests.link.scripted_cluster import cluster
 
 T0 = TopicPartition("t", 0)
-
-
-def cluster(runtime: Runtime, **options: object) -> Cluster:
-    given = {"bootstrap_servers": BOOTSTRAP, **options}
-    return Cluster(runtime, resolve(rows.ADMIN_SETTINGS, {}, given))
 
 
 def answer(epoch: int, leader: int, topic_id: int = 1) -> MetadataResponse:

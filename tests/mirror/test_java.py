@@ -12,8 +12,8 @@ from moldau.mirror.formats import Checkpoint
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.committed import read
 from tests.connect.processes import wait_until
+from tests.mirror.quick_mirror import QUICK, read_topic
 from tests.mirror.running import copied, create, fill, mirroring, read_some
-from tests.mirror.test_moving import QUICK, read_topic
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 

@@ -7,26 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client import Resource, ResourceType, TopicPartition
+from moldau.client import Resource, ResourceType
 from moldau.client.sync import Admin
 from tests.conformance.broker import MoldauBroker
 from tests.connect.committed import read
 from tests.connect.processes import wait_until
+from tests.mirror.quick_mirror import QUICK, read_topic
 from tests.mirror.running import copied, create, fill, mirroring, read_some
 
 pytestmark = pytest.mark.real
-
-QUICK = [
-    word
-    for name in (
-        "refresh.topics.interval.seconds",
-        "refresh.groups.interval.seconds",
-        "emit.checkpoints.interval.seconds",
-        "sync.group.offsets.interval.seconds",
-        "sync.topic.configs.interval.seconds",
-    )
-    for word in ("--set", f"{name}=1")
-]
 
 
 @pytest.fixture
@@ -84,16 +73,6 @@ def test_a_consumer_moves_and_goes_on_without_loss(
 
 def topic(name: str) -> Resource:
     return Resource(ResourceType.TOPIC, name)
-
-
-def read_topic(admin: Admin, name: str) -> list[TopicPartition]:
-    """The partitions of a topic; none before it exists."""
-    return [
-        TopicPartition(name, n)
-        for each in admin.list_topics()
-        if each.name == name
-        for n in range(len(each.partitions))
-    ]
 
 
 def setting(admin: Admin, name: str, of: str = "source.orders") -> str | None:

@@ -11,14 +11,8 @@ import pytest
 
 from moldau.pipeline.sections import PipelineSection
 from tests.pipeline.files import problem_lines, read
+from tests.pipeline.guide import GUIDE, blocks
 from tests.pipeline.running import Folder, wait_until
-
-GUIDE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
-    return [text for name, text in found if name == language]
 
 
 def transcripts() -> dict[str, str]:

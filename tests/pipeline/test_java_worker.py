@@ -16,8 +16,8 @@ import pytest
 from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.pipeline.guide import blocks
 from tests.pipeline.running import Folder, wait_until
-from tests.pipeline.test_guide import blocks
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 

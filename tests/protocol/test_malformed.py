@@ -29,7 +29,7 @@ from tests.protocol.sample import (
     Shelves,
     Topic,
 )
-from tests.protocol.test_codec import MESSAGES, trips
+from tests.protocol.sample_values import MESSAGES, trips
 from tests.records.memory import peak_stays_below
 
 FULL = Nested(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from moldau.errors import CorruptRecord
 from tests.records.editions import KERNEL, edition
 from tests.records.golden import BATCHES
+from tests.records.lying_batch import lying
 from tests.records.strategies import NOW, damaged, damaged_sections, section_header, timestamps
-from tests.records.test_malformed import lying
 
 ALWAYS = (-(2**63), 2**63 - 1)
 PLACE = (1000, 7)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from tests.records.editions import KERNEL, edition
+from tests.records.lying_batch import lying
 from tests.records.strategies import rows, section_header
-from tests.records.test_malformed import lying
 
 NAMES = (
     "topic",

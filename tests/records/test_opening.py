@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from moldau.errors import CorruptRecord
 from tests.records.editions import KERNEL, edition
+from tests.records.lying_batch import lying
 from tests.records.strategies import NOW, damaged, rows
-from tests.records.test_malformed import lying
 
 EPOCH = {"partition_leader_epoch": 7}
 COUNTS = (2, 1, 3)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.records.editions import edition
 from tests.records.strategies import NOW, section_header
-from tests.records.test_twins import both, carefully
+from tests.records.twin_answers import both, carefully
 
 Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
 from typing import Any
@@ -13,34 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.errors import CorruptRecord
 from moldau.records import Record
 from tests.records.editions import KERNEL, edition
 from tests.records.strategies import NOW, damaged_sections, rows, section_header
-
-
-def answer(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call gives, in terms that do not depend on the kernel."""
-    try:
-        result = function(*arguments)
-    except CorruptRecord as error:
-        return "corrupt", error.reason, error.context
-    except (TypeError, ValueError, OverflowError) as error:
-        return type(error).__name__
-    if isinstance(result, list):
-        return [
-            tuple(getattr(item, name) for name in ("offset", "timestamp", "key")) for item in result
-        ], [(getattr(item, "value", None), getattr(item, "headers", None)) for item in result]
-    return result
-
-
-def both(name: str, *arguments: Any) -> Any:
-    """The one answer of both kernels."""
-    compiled, pure = (
-        answer(getattr(edition(which)["kernel"], name), *arguments) for which in KERNEL
-    )
-    assert compiled == pure
-    return compiled
+from tests.records.twin_answers import both, carefully
 
 
 def built(kernel: Any, given_rows: list[Any], size_bytes_max: int) -> tuple[object, ...]:
@@ -133,19 +108,6 @@ def test_both_judge_noise_alike(section: bytes, count: int) -> None:
     header = section_header(edition("pure")[""], len(section), count)
     judged = both("decode", section, header)
     assert (judged[:1] == ("corrupt",)) == carefully(section, header, 0)
-
-
-def carefully(section: bytes, header: Any, rules: int, objects_max: int = 1 << 20) -> bool:
-    """Whether the walker that explains errors finds one."""
-    diagnosis = edition("pure")["diagnosis"]
-    try:
-        room = diagnosis.check_count(len(section), header, objects_max)
-        reached = diagnosis.Reached(0, 0, -1, room)
-        for _ in range(header.record_count):
-            reached = diagnosis.check_record(section, header, reached, rules)
-    except CorruptRecord:
-        return True
-    return bool(reached.position != len(section))
 
 
 @given(damaged_sections(), st.integers(-1, 12))

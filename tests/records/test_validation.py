@@ -8,8 +8,8 @@ import pytest
 
 from moldau.errors import CorruptRecord
 from tests.records.golden import BATCHES, ROWS
+from tests.records.lying_batch import lying
 from tests.records.strategies import NOW
-from tests.records.test_malformed import lying
 
 
 @pytest.mark.parametrize("name", ["none", "gzip", "snappy", "lz4", "zstd", "transactional"])

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from release.sbom import sbom
-from tests.architecture.test_distributions import constraints
+from tests.architecture.pins import constraints
 
 
 def test_it_names_archives_by_their_hashes_and_packages_by_their_pins(tmp_path: Path) -> None:

@@ -9,20 +9,15 @@ from contextlib import closing
 import pytest
 
 from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
+from tests.runtime.disk_promises import (
+    after_power_loss,
+    names_arrive_in_any_order,
+    overwritten_sectors_go_back_each_on_its_own,
+    what_was_not_synced_has_many_fates,
+)
 from tests.runtime.machine import Node
 
 SEEDS = range(60)
-
-
-def after_power_loss(data: bytes, added: bytes, seed: int) -> bytes:
-    """What is left of a durable file to which bytes were appended that nobody synced."""
-    node = Node(seed)
-    node.durable("/log", data)
-    node.write("/log", added)
-    node.power_loss()
-    contents = node.read("/log")
-    assert contents is not None
-    return contents
 
 
 # Ends of lives.
@@ -110,36 +105,11 @@ def test_what_was_synced_is_never_lost(seed: int) -> None:
 
 
 def test_what_was_not_synced_has_many_fates() -> None:
-    fates = Counter[str]()
-    for seed in range(400):
-        rest = after_power_loss(b"s" * 40, b"u" * 60, seed)[40:]
-        fates["nothing"] += not rest.strip(b"\0")
-        fates["all"] += rest == b"u" * 60
-        fates["hole"] += b"\0u" in rest
-        fates["zeros at the end"] += rest.endswith(b"\0")
-        fates["shorter"] += 0 < len(rest) < 60
-        boundaries = [at for at in range(1, len(rest)) if rest[at - 1] != rest[at]]
-        fates["torn"] += any((at + 40) % 16 for at in boundaries)
-    assert all(count >= 10 for count in fates.values()), fates
-    assert len(fates) == 6
+    what_was_not_synced_has_many_fates()
 
 
 def test_overwritten_sectors_go_back_each_on_its_own() -> None:
-    seen = set()
-    for seed in range(100):
-        node = Node(seed)
-        node.durable("/log", b"o" * 64)
-        with node.files.open("/log", "update") as file:
-            file.write_at(0, b"n" * 64)
-        node.power_loss()
-        contents = node.read("/log")
-        assert contents is not None
-        assert len(contents) == 64
-        assert set(contents) <= set(b"on")
-        seen.add(contents)
-    assert {b"o" * 64, b"n" * 64} < seen
-    pairs = {(file[at : at + 16], file[at + 16 : at + 32]) for file in seen for at in (0, 16, 32)}
-    assert (b"o" * 16, b"n" * 16) in pairs, "a later sector can arrive without an earlier one"
+    overwritten_sectors_go_back_each_on_its_own()
 
 
 def test_a_truncation_that_was_not_synced_can_come_back() -> None:
@@ -272,15 +242,7 @@ def test_a_removal_that_was_not_synced_is_undone() -> None:
 
 
 def test_names_arrive_in_any_order() -> None:
-    """Of two creations the second may be there without the first."""
-    found = set()
-    for seed in range(100):
-        node = Node(seed)
-        node.write("/first", b"1", sync=True)
-        node.write("/second", b"2", sync=True)
-        node.power_loss()
-        found.add(tuple(node.files.list("/")))
-    assert found == {(), ("first",), ("second",), ("first", "second")}
+    names_arrive_in_any_order()
 
 
 def test_a_name_that_is_made_again_leads_to_one_of_its_files() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from moldau.runtime.simulated.disk import SimulatedDisk
 from moldau.runtime.simulated.incarnation import Incarnation
+from tests.runtime.disk_promises import a_sync_that_failed_is_never_made_good_by_the_next
 from tests.runtime.machine import Node
 
 
@@ -47,21 +48,7 @@ def test_a_failed_write_leaves_a_prefix() -> None:
 
 
 def test_a_sync_that_failed_is_never_made_good_by_the_next() -> None:
-    lost = 0
-    for seed in range(40):
-        node = Node(seed)
-        node.files.sync_dir("/")
-        file = node.files.open("/log", "create")
-        node.files.sync_dir("/")
-        file.append(b"u" * 64)
-        node.disk.fail_next("sync")
-        with pytest.raises(OSError, match="Input/output"):
-            file.sync()
-        file.sync()
-        assert file.read_at(0, 64) == b"u" * 64
-        node.power_loss(survival=1.0)
-        lost += node.read("/log") != b"u" * 64
-    assert lost > 20
+    a_sync_that_failed_is_never_made_good_by_the_next()
 
 
 def test_what_is_written_again_after_a_failed_sync_is_durable_again() -> None:

@@ -15,8 +15,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from moldau.runtime.simulated.disk_cache import CachedFile
 from moldau.runtime.simulated.disk_names import Directory, NameChange
 from moldau.runtime.simulated.disk_power import PowerLoss
-from tests.runtime import test_disk, test_disk_faults
-from tests.runtime.test_disk_model import DiskModel
+from tests.runtime import disk_promises
+from tests.runtime.disk_model import DiskModel
 
 MODEL = settings(
     max_examples=3000,
@@ -158,14 +158,14 @@ FINDERS: dict[Callable[[Patch], None], Callable[[], None]] = {
     a_mapping_syncs_what_it_does_not_map: find_with_the_model,
     a_mapping_syncs_no_size: find_with_the_model,
     a_second_sync_makes_a_failed_one_good: (
-        test_disk_faults.test_a_sync_that_failed_is_never_made_good_by_the_next
+        disk_promises.a_sync_that_failed_is_never_made_good_by_the_next
     ),
     names_need_no_sync: find_with_the_model,
     a_synced_name_can_be_lost: find_with_the_model,
     a_rename_is_a_removal_and_an_addition: find_with_the_model,
-    names_of_one_directory_survive_together: test_disk.test_names_arrive_in_any_order,
-    sectors_are_never_torn: test_disk.test_what_was_not_synced_has_many_fates,
-    sectors_arrive_in_order: test_disk.test_overwritten_sectors_go_back_each_on_its_own,
+    names_of_one_directory_survive_together: disk_promises.names_arrive_in_any_order,
+    sectors_are_never_torn: disk_promises.what_was_not_synced_has_many_fates,
+    sectors_arrive_in_order: disk_promises.overwritten_sectors_go_back_each_on_its_own,
     a_kill_loses_the_cache: find_with_the_model,
 }
 

@@ -19,7 +19,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.names import ResolvedAddress, bound, is_address, look_up, plain_address
 from tests.programs import FORKING
 from tests.runtime.arena import HOST, REAL_ARENAS, play
-from tests.runtime.test_tls import certificate as certificate
+from tests.runtime.localhost_certificate import certificate as certificate
 
 NAME = "a-host"
 OTHER_HOST, NO_HOST = "127.0.0.2", "255.255.255.255"

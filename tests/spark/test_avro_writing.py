@@ -20,17 +20,7 @@ from moldau.errors import ConfigError
 from moldau.spark.avro import avro_reader, avro_to_ddl
 from moldau.spark.avro_writing import ValueWriter, check_record, schema_of, value_writer
 from moldau.values.failures import SerializationFailed
-
-ORDER = json.dumps(
-    {
-        "type": "record",
-        "name": "Order",
-        "fields": [
-            {"name": "id", "type": "long"},
-            {"name": "note", "type": ["null", "string"], "default": None},
-        ],
-    }
-)
+from tests.spark.avro_order import ORDER
 
 
 def column(name: str, kind: Any, *, nullable: bool = False) -> dict[str, Any]:

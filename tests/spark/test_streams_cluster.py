@@ -11,7 +11,7 @@ import pytest
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.clusters import EXECUTOR, WORKER, above, standalone_cluster
-from tests.spark.test_streams_kills import Engines, driver
+from tests.spark.streams_driver import Engines, driver
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 

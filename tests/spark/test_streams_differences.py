@@ -17,8 +17,10 @@ from moldau.client.sync import Producer
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark.streams_apps import outs_of
 from tests.streams.broker.random_apps import RandomApp, drawn_inputs
-from tests.streams.broker.test_random_apps import wrong
-from tests.streams.spark.test_differences import Row, make_topics, write
+from tests.streams.broker.random_outcome import wrong
+from tests.streams.spark.topology_input import Row, make_topics, write
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 SEEDS = int(os.environ.get("MOLDAU_SPARK_LOCAL_APPS", "2"))

@@ -25,7 +25,7 @@ from tests.conformance.broker import MoldauBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
 from tests.spark.clusters import EXECUTOR, WORKER, Cluster, above, standalone_cluster
-from tests.spark.test_streams_kills import Driver, driver
+from tests.spark.streams_driver import Driver, driver
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 KINDS: Final = ("driver", "executor", "worker", "broker")

@@ -28,7 +28,7 @@ from moldau.console.options import VisitorOptions, check_options
 from moldau.runtime.http_door import ALLOWED_HOSTS_VARIABLE
 from tests.peers.eventually import eventually
 from tests.testing.images import BIN, DOCKER, Machine, Service, service, stop_all
-from tests.testing.test_images import sends_and_reads
+from tests.testing.round_trip import sends_and_reads
 
 UNIT: Final = DOCKER / "systemd" / "moldau-broker.service"
 CHART: Final = DOCKER / "helm" / "moldau"

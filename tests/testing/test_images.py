@@ -11,10 +11,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from moldau.client.sync import Admin, Consumer, NewTopic, Producer
+from moldau.client.sync import Admin, Producer
 from tests.databases.servers import postgresql_address
 from tests.peers.eventually import eventually
 from tests.testing.images import Machine, await_health, composed, image, service, stop_all
+from tests.testing.round_trip import sends_and_reads
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 GUIDE = Path(__file__).parents[2] / "docs" / "containers.md"
@@ -43,20 +44,6 @@ OF_APACHE_KAFKA = {
     "KAFKA_HEAP_OPTS": "-Xmx512m",
 }
 """What the example of one node for the image apache/kafka says, and the size of a heap."""
-
-
-def sends_and_reads(bootstrap: str, topic: str, replicas: int = 1) -> None:
-    """A client of that address writes a record and reads it back."""
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topic(NewTopic(topic, 1, replicas))
-    with Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"hello").result(30)
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign(consumer.partitions(topic))
-        found: list[bytes | None] = []
-        while not found:
-            found = [record.value for part in consumer.poll(1.0) for record in part.records]
-    assert found == [b"hello"]
 
 
 def test_the_image_starts_a_healthy_broker_and_stops_on_sigterm(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tests.broker.api.administered import Asked
+from tests.broker.api.rights import Rights, guarded
 from tests.broker.api.serving import Serving, serving
-from tests.broker.api.test_gate import Rights, guarded
 
 ABORT = WriteTxnMarkersRequest(
     markers=[

@@ -23,7 +23,7 @@ from moldau.protocol.messages.describe_delegation_token import (
 )
 from moldau.protocol.schemas.metadata_log import DelegationTokenRecord
 from tests.broker.api.administered import Administered, Asked
-from tests.broker.api.test_gate import Rights
+from tests.broker.api.rights import Rights
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
 BY_TOKEN = Principal("User", "alice", is_token_authenticated=True)

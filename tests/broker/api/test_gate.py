@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pytest
 
 from moldau.broker.api.gate import allowed, is_allowed
@@ -12,7 +10,7 @@ from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import BOTH
 from moldau.broker.api.service import BrokerService, served_versions
 from moldau.broker.decision.authorizer import ALLOW_ALL, Right
-from moldau.broker.decision.context import RequestContext, of_node
+from moldau.broker.decision.context import of_node
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.declare import Request, Response
@@ -50,36 +48,11 @@ from moldau.protocol.messages.metadata import (
     MetadataResponse,
 )
 from tests.broker.api.administered import Administered, Asked
+from tests.broker.api.rights import guarded
 from tests.broker.controller.cluster import topic
 
 FORWARDED = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81}
 """Those of our APIs that Kafka's brokers forward to the controller."""
-
-
-class Rights:
-    """An authorizer that allows what is listed, and notes what it is asked."""
-
-    allows_all = False
-    uses_rules = True
-
-    def __init__(self, *rights: tuple[Right, str]) -> None:
-        self.rights = set(rights)
-        self.asked: list[tuple[Right, tuple[str, ...]]] = []
-
-    def allowed(
-        self, context: RequestContext, right: Right, names: Collection[str]
-    ) -> Collection[str]:
-        self.asked.append((right, tuple(names)))
-        return [name for name in names if (right, name) in self.rights]
-
-    def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
-        return any(each == right for each, _ in self.rights)
-
-
-def guarded(*rights: tuple[Right, str]) -> tuple[Administered, Rights]:
-    administered, authorizer = Administered(1), Rights(*rights)
-    administered.node.authorizer = authorizer
-    return administered, authorizer
 
 
 @pytest.mark.parametrize("key", APIS)

@@ -9,9 +9,9 @@ from moldau.protocol.messages.produce import ProduceResponse
 from moldau.records import Codec, encode_batch
 from moldau.records.builder import Producer
 from moldau.records.codecs import USUAL_BYTES_MAX
+from tests.broker.api.produce_answers import one, rows
 from tests.broker.api.requests import NOW, batch, produce, produce_all
 from tests.broker.api.serving import Serving, serving
-from tests.broker.api.test_produce import one, rows
 
 SIZE = 2 * USUAL_BYTES_MAX
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]

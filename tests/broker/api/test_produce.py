@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from moldau.errors.codes import ErrorCode
-from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from moldau.protocol.messages.produce import ProduceResponse
 from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
 from moldau.records import (
     DECOMPRESSED_BYTES_MAX,
@@ -16,26 +15,12 @@ from moldau.records import (
     encode_batch,
     encode_control_batch,
 )
+from tests.broker.api.produce_answers import one, rows
 from tests.broker.api.requests import NOW, batch, produce, produce_all
-from tests.broker.api.serving import Sent, Serving, serving
+from tests.broker.api.serving import Serving, serving
 from tests.broker.controller.cluster import topic as new_topic
 
 VERSIONS = range(3, 14)
-
-
-async def one(at: Serving, *args: Any, version: int = 12, **more: Any) -> PartitionProduceResponse:
-    """The answer to a request for one partition."""
-    answer = await at.ask(produce(*args, **more), ProduceResponse, version)
-    ((row,),) = [each.partition_responses for each in answer.responses]
-    return row
-
-
-def rows(sent: Sent) -> dict[tuple[str, int], PartitionProduceResponse]:
-    (answer,) = sent.answers
-    assert isinstance(answer, ProduceResponse)
-    return {
-        (of.name, each.index): each for of in answer.responses for each in of.partition_responses
-    }
 
 
 def lead_elsewhere(at: Serving, name: str) -> None:

@@ -21,9 +21,9 @@ from moldau.protocol.messages import list_partition_reassignments as listing
 from moldau.protocol.messages import request_class, response_class
 from moldau.protocol.spec import ArrayOf, StructSpec
 from tests.broker.api.administered import Administered
+from tests.broker.api.rights import Rights, guarded
 from tests.broker.api.serving import Serving, serving
-from tests.broker.api.test_gate import Rights, guarded
-from tests.broker.api.test_share_groups import GROUP, coordinated, described
+from tests.broker.api.share_group import GROUP, coordinated, described
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 HIDDEN = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ZERO_UUID)

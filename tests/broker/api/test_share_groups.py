@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.exposition import scrape
 from moldau.broker.exposition.page import Page
 from moldau.broker.share.persister import ShareKey
@@ -24,14 +23,7 @@ from moldau.protocol.messages.delete_records import DeleteRecordsResponse
 from moldau.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
-)
-from moldau.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 from moldau.protocol.messages.produce import ProduceResponse
 from moldau.protocol.messages.share_acknowledge import (
@@ -41,9 +33,7 @@ from moldau.protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
 )
-from moldau.protocol.messages.share_fetch import (
-    AcknowledgementBatch as FetchAcknowledgement,
-)
+from moldau.protocol.messages.share_fetch import AcknowledgementBatch as FetchAcknowledgement
 from moldau.protocol.messages.share_fetch import (
     FetchPartition,
     FetchTopic,
@@ -66,42 +56,11 @@ from moldau.protocol.messages.update_features import (
 from moldau.records import encode_batch
 from tests.broker.api.requests import delete_records, produce
 from tests.broker.api.serving import Sent, Serving, limit, serving
+from tests.broker.api.share_group import GROUP, configure, coordinated, described
 from tests.differential.requests import batch
 
-GROUP = "mailer"
-EARLIEST = {"share.auto.offset.reset": "earliest"}
-GROUP_RESOURCE = 32
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 UPGRADE, DOWNGRADE = 1, 2
-
-
-def configure(at: Serving, **values: str) -> None:
-    """Set settings of the group."""
-    configs = [
-        AlterableConfig(name=name, config_operation=0, value=value)
-        for name, value in values.items()
-    ]
-    resource = AlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=GROUP, configs=configs
-    )
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    answer = at.cluster.ask(request, IncrementalAlterConfigsResponse)
-    assert answer.responses[0].error_code == 0
-
-
-async def coordinated(at: Serving, partitions: int = 1) -> bytes:
-    """The id of a topic that share groups can read; the group begins at its start."""
-    topic_id = at.create("orders", partitions)
-    configure(at, **EARLIEST)
-    for name, kind in (
-        ("__share_group_state", KeyType.SHARE),
-        ("__consumer_offsets", KeyType.GROUP),
-    ):
-        at.create(name, 1)
-        at.node.coordinators.of(kind).elect(0)
-        while not list(at.node.coordinators.of(kind).loaded()):
-            await at.pass_ms(1)
-    return topic_id
 
 
 async def beat(at: Serving, member: str, epoch: int, *topics: str, group: str = GROUP) -> Any:
@@ -430,12 +389,6 @@ async def test_lag_counts_what_is_not_done(at: Serving) -> None:
     assert await offsets_of(at) == [(0, 4)]
     await acknowledge(at, topic_id, "a", 1, (0, 0, [ACCEPT]), (2, 2, [REJECT]))
     assert await offsets_of(at) == [(1, 2)]
-
-
-def described(group: str, *partitions: int) -> DescribeShareGroupOffsetsRequest:
-    topic = DescribeShareGroupOffsetsRequestTopic(topic_name="orders", partitions=list(partitions))
-    asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=[topic])
-    return DescribeShareGroupOffsetsRequest(groups=[asked])
 
 
 @serving()

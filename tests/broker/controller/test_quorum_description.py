@@ -22,7 +22,7 @@ from moldau.protocol.messages.describe_quorum import (
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import Cluster
-from tests.broker.controller.test_active_controller import Node
+from tests.broker.controller.controller_node import Node
 
 METADATA = "__cluster_metadata"
 DISK = b"d" * 16

@@ -22,9 +22,7 @@ from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.server import Broker
 from moldau.errors.codes import ErrorCode
-from moldau.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatResponse,
-)
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -41,7 +39,7 @@ from moldau.protocol.messages.sync_group import (
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
-from tests.broker.network.test_idle_connections import after
+from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House
 from tests.broker.server.wire import Wire, wired
 from tests.differential.group_requests import commit, fetch_offsets

@@ -28,7 +28,7 @@ from moldau.records import ControlType, Producer, encode_batch, encode_control_b
 from moldau.runtime import Runtime
 from tests.broker.coordinator.table import Table
 from tests.broker.server.houses import house
-from tests.broker.server.test_groups_of_a_node import coordinated
+from tests.broker.server.loaded_groups import coordinated
 from tests.broker.server.wire import Wire
 from tests.differential import group_requests
 from tests.differential.talk import versions

@@ -15,7 +15,7 @@ import pytest
 
 from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import application_of, scrape
-from tests.broker.exposition.test_scrape import used
+from tests.broker.exposition.used_broker import used
 from tests.broker.main.processes import broker_process
 from tests.metrics.monitoring import FOLDER, panels, queries, series_in, series_of
 from tests.peers.eventually import eventually

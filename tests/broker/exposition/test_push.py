@@ -13,7 +13,7 @@ from moldau.metrics import HistogramValue
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import application_of, broker_of, scrape
-from tests.broker.exposition.test_scrape import RECORDS, used, with_a_used_broker
+from tests.broker.exposition.used_broker import RECORDS, used, with_a_used_broker
 from tests.broker.main.processes import broker_process, finished
 from tests.metrics.otlp_receiver import Receiver, receiver
 

@@ -8,7 +8,6 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -22,6 +21,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.process import raise_open_files
 from moldau.runtime.real import run
 from tests.broker.hostile.neighbour import neighbour, until
+from tests.broker.hostile.resident_memory import resident_bytes
 from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.broker.server.wire import FETCH_VERSION, Wire, wired
 
@@ -62,11 +62,6 @@ async def closed(reader: asyncio.StreamReader) -> bytes:
             return await reader.read()
         except ConnectionError:
             return b""
-
-
-def resident_bytes(process: BrokerProcess) -> int:
-    pages = int(Path(f"/proc/{process.process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def open_files(process: BrokerProcess) -> int:

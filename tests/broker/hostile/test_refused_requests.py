@@ -24,7 +24,7 @@ from moldau.records.codecs import Codec
 from moldau.records.header import ATTRIBUTES_AT, OVERHEAD_BYTES
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from tests.broker.hostile.test_hostile_clients import resident_bytes
+from tests.broker.hostile.resident_memory import resident_bytes
 from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.broker.server.wire import PRODUCE_VERSION, Wire, wired
 

@@ -12,7 +12,7 @@ from moldau.broker.log.checkpoint_job import POINTS
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.log import PartitionLog
 from tests.broker.log.machine import NOW, SMALL, batch
-from tests.broker.log.test_directories import ORDERS, TOPIC_ID, UNIQUE, Node
+from tests.broker.log.two_directories import ORDERS, TOPIC_ID, UNIQUE, Node
 
 
 def opened(node: Node) -> tuple[LogDirectory, PartitionLog]:

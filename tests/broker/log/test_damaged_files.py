@@ -10,7 +10,7 @@ from moldau.broker.log.segment import Segment
 from moldau.errors import CorruptRecord
 from moldau.errors.codes import KafkaError
 from tests.broker.log.machine import DIRECTORY, NOW, Machine, batch, contents
-from tests.broker.log.test_power_loss import Story
+from tests.broker.log.story import Story
 
 
 def damage(random: Random, data: bytes) -> bytes:

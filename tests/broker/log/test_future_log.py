@@ -9,8 +9,7 @@ from moldau.broker.log.future_log import CopyLocation, FutureLog
 from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.recovery import Opening
-from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, contents
-from tests.broker.log.test_gaps import (
+from tests.broker.log.gapped_log import (
     COMPACTED,
     RECORDS,
     append,
@@ -19,6 +18,7 @@ from tests.broker.log.test_gaps import (
     opened_by_kafka,
     shorten,
 )
+from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, contents
 
 COPY = "/data/orders-0.0a-future"
 TOPIC_ID = bytes(15) + b"\x01"

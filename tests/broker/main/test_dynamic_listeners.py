@@ -6,7 +6,7 @@ import pytest
 
 from moldau.broker.server.standalone import CLIENTS
 from moldau.runtime import Runtime
-from tests.broker.main.test_storage_unset import OF_X, change
+from tests.broker.main.broker_change import OF_X, change
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import wired
 from tests.runtime.arena import play

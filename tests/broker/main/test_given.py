@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +15,11 @@ from moldau.broker.settings.creation import num_partitions
 from moldau.broker.settings.log import cordoned_log_dirs, log_dirs, log_retention_hours
 from moldau.broker.settings.network import listeners
 from moldau.broker.settings.node import broker_rack, node_id
-from moldau.cli.application import run
-from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.command import Exit, UsageError
 from moldau.config import BadSettings, Settings
 from moldau.errors import ConfigError
-from moldau.plugins import installed_plugins
 from moldau.runtime.real_files import RealFiles
+from tests.broker.main.command_line import command
 
 FILE = """
 process.roles=broker,controller
@@ -235,13 +233,6 @@ def test_cordoned_directories_become_absolute_with_the_others(
     some = given(None, "log.dirs=a,b", "cordoned.log.dirs=b")
     assert some[cordoned_log_dirs] == (f"{tmp_path}/b",)
     assert given(None, "log.dirs=a,b", "cordoned.log.dirs=*")[cordoned_log_dirs] == ("*",)
-
-
-def command(*arguments: str, home: Path) -> tuple[int, str, str]:
-    """In this process."""
-    out, err = io.StringIO(), io.StringIO()
-    context = Context(out, err, {"HOME": str(home)}, installed_plugins)
-    return run(arguments, context), out.getvalue(), err.getvalue()
 
 
 def test_storage_is_formatted_once_and_told(tmp_path: Path) -> None:

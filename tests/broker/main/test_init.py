@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-from argparse import ArgumentParser
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from moldau.broker.main.security_command import findings
 from moldau.broker.server import Broker
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
-from moldau.cli.command import Command, Context, Exit, UsageError
+from moldau.cli.command import Exit
 from moldau.client import Admin, NewTopic, Producer, TokenAdmin
 from moldau.client.base.file import load_settings
 from moldau.config import load_file, overrides
@@ -25,30 +23,13 @@ from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError
 from moldau.link.certificates import issue, make_authority
 from moldau.logging import Level, Loggers
-from moldau.plugins import installed_plugins
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real_files import RealFiles
+from tests.broker.main.one_command import command_of, run
 from tests.runtime.arena import play
 
 NOW_MS = 1_800_000_000_000
-
-
-def command_of(command: Command, *words: str) -> tuple[int, str, str]:
-    """Run a command by itself, whether it is installed or not."""
-    parser, out, err = ArgumentParser(), StringIO(), StringIO()
-    command.configure(parser)
-    try:
-        code = command.run(parser.parse_args(words), Context(out, err, {}, installed_plugins))
-    except (UsageError, ConfigError) as error:
-        return Exit.MISUSED, out.getvalue(), str(error)
-    return code, out.getvalue(), err.getvalue()
-
-
-def run(command: Command, *words: str) -> tuple[int, str]:
-    code, out, err = command_of(command, *words)
-    assert err == ""
-    return code, out
 
 
 def test_a_node_is_made_that_only_its_admin_can_use(tmp_path: Path) -> None:

@@ -11,32 +11,16 @@ from moldau.broker.server.standalone import CLIENTS
 from moldau.cli.command import Exit, UsageError
 from moldau.config import Settings
 from moldau.errors import ConfigError
-from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.messages import incremental_alter_configs as changing
+from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
-from tests.broker.main.test_given import command
+from tests.broker.main.broker_change import OF_X, change
+from tests.broker.main.command_line import command
 from tests.broker.server.houses import House, house
-from tests.broker.server.wire import Wire
 from tests.runtime.arena import play
 
-BROKER, SET = 4, 0
 LISTENERS, MAP = "listeners", "listener.security.protocol.map"
-OF_X = f"{CLIENTS}:PLAINTEXT,CONTROLLER:PLAINTEXT,X:PLAINTEXT"
 WITHOUT_X = f"{CLIENTS}:PLAINTEXT,CONTROLLER:PLAINTEXT"
 REASON = "no security protocol for a listener"
-
-
-async def change(wire: Wire, broker: str, **values: str) -> None:
-    configs = [
-        changing.AlterableConfig(name=name.replace("_", "."), config_operation=SET, value=value)
-        for name, value in values.items()
-    ]
-    resource = changing.AlterConfigsResource(
-        resource_type=BROKER, resource_name=broker, configs=configs
-    )
-    request = changing.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    answer = (await wire.ask(request, changing.IncrementalAlterConfigsResponse)).responses[0]
-    assert answer.error_code == ErrorCode.NONE, answer.error_message
 
 
 def with_map(at: House, protocols: str) -> Settings:

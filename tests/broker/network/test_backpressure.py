@@ -8,65 +8,12 @@ from typing import Any, cast
 import pytest
 
 from moldau.broker.network import ListenerOptions, NetworkOptions, OpenDirect, Request
-from moldau.protocol.declare import Response
 from moldau.protocol.messages.metadata import MetadataResponse
 from moldau.runtime import Runtime
 from moldau.runtime.direct import DirectSocket, open_direct
-from moldau.runtime.files import File
 from tests.broker.network.arena import ScriptedService, answer, ask, serving
+from tests.broker.network.file_slices import MEBIBYTE, FilePiece, give, received, slice_file
 from tests.runtime.arena import ARENAS, HOST, REAL_ARENAS, play, until
-
-MEBIBYTE = 1 << 20
-
-
-class FilePiece:
-    """A slice of a file, as the log gives them."""
-
-    def __init__(self, file: File, position: int, size: int) -> None:
-        self.file = file
-        self.position = position
-        self.size = size
-        self.read_bytes = 0
-
-    def __len__(self) -> int:
-        return self.size
-
-    def read_at(self, start: int, size: int) -> bytes:
-        self.read_bytes += size
-        return self.file.read_at(self.position + start, size)
-
-    def fileno(self) -> int | None:
-        return self.file.fileno()
-
-
-class InParts:
-    """An answer that is made of these parts."""
-
-    def __init__(self, *parts: Any) -> None:
-        self.parts = list(parts)
-
-    def encode_parts(self, version: int) -> list[Any]:
-        return self.parts
-
-
-def give(request: Request, *parts: Any) -> None:
-    request.answer(cast(Response, InParts(*parts)))
-
-
-def slice_file(runtime: Runtime, size: int) -> tuple[File, bytes]:
-    folder = runtime.files.temporary_dir()
-    content = bytes(range(251)) * (size // 251 + 1)
-    file = runtime.files.open(f"{folder}/slices", "create")
-    file.append(content[:size])
-    # Open handles go on.
-    runtime.files.remove_tree(folder)
-    return file, content[:size]
-
-
-async def received(client: Any) -> bytes:
-    size = int.from_bytes(await client.reader.readexactly(4), "big")
-    return bytes(await client.reader.readexactly(size))[5:]
-
 
 WAYS = [pytest.param(arena, None, id=str(getattr(arena, "id", arena))) for arena in ARENAS[2:]]
 # Without the arena that cuts everything into pieces of three bytes.

@@ -16,7 +16,7 @@ from moldau.runtime.real_network import RealListener
 from moldau.runtime.tls import TlsServer
 from tests.broker.network.arena import Arena, Client, ScriptedService, ask, serving
 from tests.runtime.arena import HOST, REAL_ARENAS, play, until
-from tests.runtime.test_tls import certificate
+from tests.runtime.localhost_certificate import certificate
 
 __all__ = ["certificate"]
 

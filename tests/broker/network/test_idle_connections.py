@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from moldau.broker.network import NetworkOptions, Request, shell
 from moldau.runtime import Runtime
 from tests.broker.network.arena import ScriptedService, answer, ask, echo, serving
+from tests.broker.network.virtual_pause import after
 from tests.runtime.arena import play
-
-
-async def after(seconds: float) -> None:
-    """So much virtual time passes."""
-    loop = asyncio.get_running_loop()
-    passed = loop.create_future()
-    loop.call_later(seconds, passed.set_result, None)
-    await passed
 
 
 def test_a_connection_that_does_nothing_is_closed_when_its_time_is_over() -> None:

@@ -21,7 +21,7 @@ from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHa
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from tests.broker.network.arena import Arena, Client, ScriptedService, ask, echo, serving
-from tests.broker.network.test_idle_connections import after
+from tests.broker.network.virtual_pause import after
 from tests.runtime.arena import ARENAS, HOST, REAL_ARENAS, play, until
 
 ALICE, BOB = b"\0alice\0canary", b"\0bob\0canary"

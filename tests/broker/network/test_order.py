@@ -11,7 +11,7 @@ from moldau.broker.network import NetworkOptions, Request
 from moldau.broker.network.reason import Reason
 from moldau.runtime import Runtime
 from tests.broker.network.arena import ScriptedService, answer, answer_to, ask, echo, serving
-from tests.broker.network.test_idle_connections import after
+from tests.broker.network.virtual_pause import after
 from tests.broker.network.wire import Wire, stream, wired
 from tests.runtime.arena import ARENAS, play
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 
 from moldau.broker.network import direct
 from moldau.broker.network.direct import send_directly
-from moldau.broker.network.outbox import Buffer, Outbox, Part
-
-CONTENT = Random(1).randbytes(5000)
+from moldau.broker.network.outbox import Outbox, Part
+from tests.broker.network.full_socket import CONTENT, Socket
 
 
 class Piece:
@@ -39,36 +37,6 @@ class Piece:
 
     def whole(self) -> bytes:
         return CONTENT[self.position : self.position + self.size]
-
-
-class Socket:
-    """Takes as much as it is told to, and then has no room."""
-
-    def __init__(self, room: Callable[[], int]) -> None:
-        self.room = room
-        self.data = bytearray()
-
-    def fileno(self) -> int:
-        return 2
-
-    def send(self, data: Buffer, /) -> int:
-        taken = bytes(data[: self._take()])
-        self.data += taken
-        return len(taken)
-
-    def send_file(self, fileno: int, position: int, size: int, /) -> int:
-        taken = CONTENT[position : position + min(size, self._take())]
-        self.data += taken
-        return len(taken)
-
-    def close(self) -> None:
-        raise AssertionError("not its business")
-
-    def _take(self) -> int:
-        room = self.room()
-        if not room:
-            raise BlockingIOError
-        return room
 
 
 def whole(parts: list[Part]) -> bytes:

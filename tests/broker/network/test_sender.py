@@ -8,7 +8,7 @@ from moldau.broker.network.direct import SLICE_BYTES_MIN
 from moldau.broker.network.reactor import Reactor
 from moldau.broker.network.sender import Sender
 from moldau.metrics import Counter
-from tests.broker.network.test_outbox import CONTENT, Socket
+from tests.broker.network.full_socket import CONTENT, Socket
 from tests.broker.network.wire import Wire
 
 

@@ -13,7 +13,7 @@ from moldau.broker.network import Connection, ListenerOptions, NetworkOptions, R
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import LinkOptions, Options, Simulation
 from tests.broker.network.arena import Arena, Client, ScriptedService, answer, answer_to
-from tests.broker.network.test_idle_connections import after
+from tests.broker.network.virtual_pause import after
 
 PORT = 9092
 HONEST = 3

@@ -13,15 +13,9 @@ from moldau.runtime import Runtime
 from moldau.runtime.direct import open_direct
 from moldau.runtime.tls import TlsServer
 from tests.broker.network.arena import Client, ScriptedService, ask, serving
-from tests.broker.network.test_backpressure import (
-    MEBIBYTE,
-    FilePiece,
-    give,
-    received,
-    slice_file,
-)
+from tests.broker.network.file_slices import MEBIBYTE, FilePiece, give, received, slice_file
 from tests.runtime.arena import HOST, REAL_ARENAS, play, until
-from tests.runtime.test_tls import certificate
+from tests.runtime.localhost_certificate import certificate
 
 __all__ = ["certificate"]
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from moldau.broker.raft.quorum import DIRECTORY, Membership, Quorum
+from moldau.broker.raft.quorum import Membership, Quorum
 from moldau.broker.raft.quorum_state import read_quorum_state
 from moldau.broker.raft.snapshots import Heading, SnapshotId, write_snapshot
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
@@ -17,19 +17,13 @@ from tests import suites
 from tests.broker.log.simulated_node import SimulatedNode
 from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
+from tests.broker.raft.lone_voter import ALONE, FOLDER, NOW, values
 
-NOW = 1_700_000_000_000
-ALONE = Membership(1, (1,))
-FOLDER = f"/p/{DIRECTORY}"
 SELF = Voters(DYNAMIC, (Voter(1, b"d" * 16, (("CONTROLLER", "127.0.0.1", 9093),)),))
 
 
 def record(value: int) -> bytearray:
     return encode_batch([(NOW, None, b"%d" % value, ())])
-
-
-def values(quorum: Quorum) -> list[int]:
-    return [int(each.value or b"-1") for batch in quorum.batches() for each in batch.records()]
 
 
 def opened(node: SimulatedNode, membership: Membership = ALONE) -> Quorum:

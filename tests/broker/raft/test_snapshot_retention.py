@@ -20,7 +20,7 @@ from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.simulated_node import SimulatedNode
 from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
-from tests.broker.raft.test_quorum import ALONE, FOLDER, NOW, values
+from tests.broker.raft.lone_voter import ALONE, FOLDER, NOW, values
 
 HOUR_MS = 3_600_000
 SEGMENTS = LogConfig(

@@ -25,8 +25,8 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from moldau.runtime import Runtime
+from tests.broker.server.dynamic_change import alter
 from tests.broker.server.houses import house
-from tests.broker.server.test_dynamic_notices import alter
 from tests.broker.server.wire import Wire
 from tests.runtime.arena import REAL_ARENAS, play
 

@@ -15,7 +15,7 @@ import pytest
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
-from tests.broker.network.test_idle_connections import after
+from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House
 from tests.broker.server.wire import Wire, wired
 

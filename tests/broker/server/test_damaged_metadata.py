@@ -8,8 +8,8 @@ import pytest
 
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
+from tests.broker.server.broker_failure import failure_of
 from tests.broker.server.houses import house
-from tests.broker.server.test_disk_faults import failure_of
 from tests.runtime.arena import REAL_ARENAS, play
 
 

@@ -7,11 +7,10 @@ import errno
 
 import pytest
 
-from moldau.broker.server import Broker
-from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from tests.broker.server.broken_disk import BrokenFiles
+from tests.broker.server.broker_failure import failure_of
 from tests.broker.server.houses import house
 from tests.broker.server.wire import Wire
 from tests.runtime.arena import REAL_ARENAS, play
@@ -26,14 +25,6 @@ def broken(runtime: Runtime, code: int = errno.EIO) -> BrokenFiles:
     files = BrokenFiles(runtime.files, code)
     runtime.files = files.as_files()
     return files
-
-
-async def failure_of(broker: Broker) -> MoldauError:
-    """What ended it."""
-    async with asyncio.timeout(30):
-        with pytest.raises(MoldauError) as caught:
-            await broker.wait()
-    return caught.value
 
 
 async def produced(wire: Wire, topic: str, partitions: int) -> list[ErrorCode]:

@@ -17,8 +17,8 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from moldau.runtime import Runtime
+from tests.broker.server.dynamic_change import BROKER, alter
 from tests.broker.server.houses import house
-from tests.broker.server.test_dynamic_notices import BROKER, alter
 from tests.broker.server.wire import Wire, wired
 from tests.runtime.arena import play
 

@@ -9,33 +9,11 @@ from moldau.broker.controller.storage import format_storage
 from moldau.broker.server.storage import plan_of
 from moldau.errors.codes import ErrorCode
 from moldau.ids import format_uuid
-from moldau.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 from moldau.runtime import Runtime
+from tests.broker.server.dynamic_change import alter
 from tests.broker.server.houses import house
-from tests.broker.server.wire import Wire
 from tests.runtime.arena import play
-
-BROKER, SET, DELETE = 4, 0, 1
-
-
-async def alter(wire: Wire, name: str, value: str | None, broker: str = "1") -> ErrorCode:
-    config = AlterableConfig(
-        name=name, config_operation=DELETE if value is None else SET, value=value
-    )
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[config])
-        ],
-        validate_only=False,
-    )
-    answer = await wire.ask(request, IncrementalAlterConfigsResponse)
-    return ErrorCode(answer.responses[0].error_code)
 
 
 @pytest.mark.parametrize(

@@ -18,19 +18,15 @@ from moldau.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from moldau.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import JoinGroupResponse
-from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from moldau.protocol.messages.offset_commit import OffsetCommitResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchResponse
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from tests.broker.server.broken_disk import BrokenFiles
 from tests.broker.server.houses import House, house
+from tests.broker.server.loaded_groups import coordinated, listed
 from tests.broker.server.wire import Wire
 from tests.differential.group_requests import commit, fetch_offsets
 from tests.differential.scenarios.group_members import join
@@ -39,21 +35,6 @@ from tests.runtime.arena import REAL_ARENAS, play
 arenas = pytest.mark.parametrize("arena", [*REAL_ARENAS, "simulated"])
 OFFSETS = "__consumer_offsets"
 FEW: dict[str, Any] = {"offsets_topic_num_partitions": "2"}
-
-
-async def coordinated(wire: Wire) -> None:
-    """Until groups can be asked for."""
-    request = FindCoordinatorRequest(coordinator_keys=["g"])
-    while True:
-        answer = await wire.ask(request, FindCoordinatorResponse)
-        if not answer.coordinators[0].error_code and await listed(wire) is not None:
-            return
-
-
-async def listed(wire: Wire) -> list[str] | None:
-    """The groups that there are; None while they are loaded."""
-    answer = await wire.ask(ListGroupsRequest(), ListGroupsResponse)
-    return None if answer.error_code else [each.group_id for each in answer.groups]
 
 
 async def committed(wire: Wire, group: str, topic: str, offset: int) -> ErrorCode:

@@ -19,7 +19,7 @@ from moldau.protocol.messages.delete_topics import (
 )
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
-from tests.broker.network.test_idle_connections import after
+from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House
 from tests.broker.server.wire import wired
 

@@ -13,8 +13,8 @@ from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import ClientWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 
 from moldau.client import Consumer, ConsumerRecord, PartitionRecords
-from tests.client.consumer.test_consumer import fill
-from tests.client.consumer.test_membership import PROTOCOLS, member
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import fill
 from tests.client.world import ClientWorld
 
 RECORDS = 20

@@ -10,8 +10,8 @@ import pytest
 from moldau.client import ClientClosed
 from moldau.runtime import Runtime
 from moldau.values.failures import DeserializationFailed
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_membership import PROTOCOLS, member
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import ClientWorld
 
 

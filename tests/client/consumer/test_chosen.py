@@ -9,7 +9,7 @@ import pytest
 
 from moldau.client import CorruptRecord, DeserializationFailed, PartitionRecords, TopicPartition
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, offsets
+from tests.client.consumer.numbered_records import consumer, fill, offsets
 from tests.client.world import ClientWorld
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))

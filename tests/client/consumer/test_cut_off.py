@@ -12,15 +12,9 @@ from moldau.client import ClientClosed, RebalanceListener
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import read_all
-from tests.client.consumer.test_ends import (
-    KINDS,
-    Refused,
-    Slow,
-    begins_to_unsubscribe,
-    run,
-)
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import read_all
+from tests.client.consumer.slow_listener import KINDS, Refused, Slow, begins_to_unsubscribe, run
 from tests.client.world import ClientWorld
 
 TOLD = "a rebalance listener has failed, and no call says so"

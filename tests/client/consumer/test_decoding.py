@@ -13,53 +13,18 @@ from moldau.client import Consumer, ConsumerRecord, PartitionRecords
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.serdes import DeserializationFailed, JsonDeserializer, Place
 from moldau.errors import ConfigError
-from moldau.records import encode_batch
 from moldau.runtime import Runtime
 from moldau.values.wire import frame
-from tests.client.scripted import Log
+from tests.client.consumer.decoded_values import begin, fill, read, values
+from tests.client.consumer.numbered_records import consumer
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 Read = Callable[[Runtime], Coroutine[Any, Any, Any]]
 
 
-def consumer(runtime: Runtime, **options: Any) -> Consumer:
-    return Consumer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options)
-
-
-def fill(log: Log, values: Sequence[bytes | None], per_batch: int = 4) -> None:
-    for start in range(0, len(values), per_batch):
-        first = log.end
-        part = values[start : start + per_batch]
-        log.put(
-            encode_batch(
-                [
-                    (first + n, b"%d" % (first + n), each, (("h", b"1"),))
-                    for n, each in enumerate(part)
-                ]
-            )
-        )
-
-
 def numbers(count: int, start: int = 0) -> list[bytes]:
     return [b"%d" % number for number in range(start, start + count)]
-
-
-async def begin(reader: Consumer) -> None:
-    reader.assign(await reader.partitions("t"))
-    await reader.seek_to_beginning()
-
-
-async def read(reader: Consumer, count: int) -> list[PartitionRecords]:
-    parts: list[PartitionRecords] = []
-    async with asyncio.timeout(60):
-        while sum(len(part.records) for part in parts) < count:
-            parts += await reader.poll(1.0, max_records=7)
-    return parts
-
-
-def values(parts: list[PartitionRecords]) -> list[Any]:
-    return [record.value for part in parts for record in part.records]
 
 
 class Slow:

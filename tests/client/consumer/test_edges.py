@@ -23,10 +23,10 @@ from moldau.errors.codes import KafkaError
 from moldau.link.cluster import Cluster
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
-from tests.link.test_cluster import cluster
+from tests.link.scripted_cluster import cluster
 
 
 async def _use(call: Callable[[Any], Any], reader: Consumer) -> None:

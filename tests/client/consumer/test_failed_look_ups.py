@@ -13,7 +13,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.scripted import Log
 from tests.client.world import ClientWorld
 

@@ -9,7 +9,7 @@ import pytest
 from moldau.client.consumer.fetch import FetchRoom
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import ClientWorld
 
 _BATCH = 200  # more than ten records of `fill` have

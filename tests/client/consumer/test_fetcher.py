@@ -13,7 +13,7 @@ from moldau.link.connection import Connection
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import ClientWorld
 
 

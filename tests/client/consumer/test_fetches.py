@@ -12,7 +12,7 @@ from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.consumer.consumer_core import ConsumerCore, ConsumerReady
 from moldau.client.consumer.records import PartitionRecords
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill
+from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import ClientWorld
 
 PATIENCE_S = 60.0

@@ -11,8 +11,8 @@ import pytest
 from moldau.client import ConsumerRecord, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.lifetime import ClientClosed
-from tests.client.consumer.test_consumer import fill
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import fill
 from tests.client.world import ClientWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -11,8 +11,8 @@ import pytest
 
 from moldau.client import Consumer
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill
-from tests.client.consumer.test_membership import PROTOCOLS, member
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import ClientWorld
 from tests.uncollected import no_collections
 

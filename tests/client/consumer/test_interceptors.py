@@ -12,7 +12,8 @@ from moldau.client import Consumer, ConsumerInterceptor, PartitionRecords, Topic
 from moldau.client.consumer.reader import Interceptors
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.intercepted_reading import all_is_read_and_committed
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 MADE: list[Counts] = []
@@ -60,25 +61,6 @@ class KeepsBack(ConsumerInterceptor):
             part._replace(records=[each for each in part.records if each.offset >= 10])
             for part in parts
         ]
-
-
-def all_is_read_and_committed(*interceptors: ConsumerInterceptor) -> None:
-    """Whatever they do."""
-
-    async def main(runtime: Runtime) -> dict[int, list[int]]:
-        async with consumer(
-            runtime, group_id="g", auto_offset_reset="earliest", interceptors=[*interceptors]
-        ) as reader:
-            await reader.subscribe("t")
-            found = await read_all(reader, 100, most=10)
-            await reader.commit()
-            return found
-
-    with ClientWorld() as world:
-        (log,) = world.cluster.add_topic("t", [1])
-        fill(log, 100)
-        assert world.run_client(main) == {0: list(range(100))}
-        assert world.cluster.groups.offsets["g"] == {("t", 0): 100}
 
 
 def test_an_interceptor_that_raises_costs_no_record_and_no_commit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.client import Consumer
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill
+from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import ClientWorld
 
 

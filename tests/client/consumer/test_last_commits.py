@@ -17,9 +17,9 @@ from moldau.client.group.assignors.sticky import CooperativeStickyAssignor
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill
-from tests.client.consumer.test_given_up import Commits, Deaf, read_for, read_ten
-from tests.client.consumer.test_membership import PROTOCOLS, member
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import fill
+from tests.client.consumer.unheard_commits import Commits, Deaf, read_for, read_ten
 from tests.client.world import ClientWorld
 
 How = Literal["aclose", "unsubscribe"]

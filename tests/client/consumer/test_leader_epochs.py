@@ -15,7 +15,7 @@ from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.scripted import Log
 from tests.client.world import ClientWorld
 

@@ -11,9 +11,9 @@ import pytest
 from moldau.client import ClientClosed, Consumer, RebalanceListener, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill, read_all
-from tests.client.consumer.test_membership import member
-from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import fill, read_all
+from tests.client.group.simulated_consumer import OPTIONS
 from tests.client.world import ClientWorld
 
 T0 = TopicPartition("t", 0)

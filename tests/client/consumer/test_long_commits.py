@@ -14,8 +14,8 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill, read_all
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import fill, read_all
 from tests.client.world import ClientWorld
 
 T0 = TopicPartition("t", 0)

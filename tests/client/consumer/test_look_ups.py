@@ -14,7 +14,7 @@ from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.scripted import Log
 from tests.client.world import ClientWorld
 

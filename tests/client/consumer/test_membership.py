@@ -17,17 +17,9 @@ from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import ClientWorld
-
-PROTOCOLS = list(OPTIONS)
-
-
-def member(runtime: Runtime, kind: str, **options: Any) -> Any:
-    return consumer(
-        runtime, group_id="g", auto_offset_reset="earliest", **{**OPTIONS[kind], **options}
-    )
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)

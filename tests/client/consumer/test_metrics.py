@@ -10,8 +10,8 @@ import pytest
 from moldau.client.consumer.metrics import CLIENT, FETCHES, GROUP
 from moldau.metrics import render_prometheus
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.consumer.numbered_records import consumer, fill, read_all
+from tests.client.group.simulated_consumer import OPTIONS
 from tests.client.world import ClientWorld
 
 Metrics = dict[str, dict[str, float]]

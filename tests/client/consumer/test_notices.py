@@ -14,8 +14,8 @@ from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.consumer.numbered_records import consumer, fill, read_all
+from tests.client.group.simulated_consumer import OPTIONS
 from tests.client.world import ClientWorld
 
 PROTOCOLS = list(OPTIONS)

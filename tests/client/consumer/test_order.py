@@ -12,8 +12,8 @@ import pytest
 
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import ClientWorld
 
 COUNT = 300

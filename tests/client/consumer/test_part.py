@@ -14,7 +14,7 @@ from moldau.client.sync import Admin, Consumer, Producer
 from moldau.records import encode_batch, stamp
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
-from tests.client.consumer.test_consumer import consumer
+from tests.client.consumer.numbered_records import consumer
 from tests.client.world import ClientWorld
 
 CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME

@@ -16,8 +16,8 @@ from moldau.client import (
 )
 from moldau.records import Codec, ConsumerRecord, encode_batch, stamp
 from moldau.runtime import Runtime
-from tests.client.consumer.test_columns import ROWS, polled
-from tests.client.consumer.test_consumer import consumer, fill
+from tests.client.consumer.numbered_records import consumer, fill
+from tests.client.consumer.polled_rows import ROWS, polled
 from tests.client.world import ClientWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

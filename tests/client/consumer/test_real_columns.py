@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
-from tests.client.group.test_real_groups import run
+from tests.client.group.bounded_run import run
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
 from tests.peers.either_broker import Broker, either

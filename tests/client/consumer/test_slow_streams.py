@@ -14,9 +14,9 @@ from moldau.protocol.declare import Request
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill
-from tests.client.consumer.test_membership import PROTOCOLS, member
-from tests.client.consumer.test_streams import all_at_once
+from tests.client.consumer.fetched_partitions import all_at_once
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import fill
 from tests.client.world import ClientWorld
 
 COUNT = 4

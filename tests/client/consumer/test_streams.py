@@ -11,10 +11,10 @@ import pytest
 from moldau.client import Consumer, ConsumerRecord, PartitionRecords, TopicPartition
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, offsets
+from tests.client.consumer.fetched_partitions import COUNT, all_at_once
+from tests.client.consumer.numbered_records import consumer, fill, offsets
 from tests.client.world import ClientWorld
 
-COUNT = 4
 ALL = {index: list(range(10)) for index in range(COUNT)}
 
 
@@ -35,15 +35,6 @@ async def first(read: AsyncIterator[PartitionRecords]) -> PartitionRecords:
     async for part in read:
         return part
     raise AssertionError("it ended")
-
-
-async def all_at_once(reader: Consumer) -> None:
-    """Everything is fetched before the first poll gives any of it."""
-    wanted = [TopicPartition("t", index) for index in range(COUNT)]
-    reader.assign(wanted)
-    reader.pause()
-    reader.resume()
-    await asyncio.sleep(1.0)  # the simulation's time
 
 
 async def rest(reader: Consumer, count: int) -> list[PartitionRecords]:

@@ -14,9 +14,9 @@ from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_membership import member
-from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import consumer, fill, read_all
+from tests.client.group.simulated_consumer import OPTIONS
 from tests.client.world import ClientWorld
 
 READINGS: dict[str, Callable[[Consumer], Any]] = {

@@ -12,8 +12,8 @@ from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill
-from tests.client.consumer.test_membership import PROTOCOLS, member
+from tests.client.consumer.group_consumer import PROTOCOLS, member
+from tests.client.consumer.numbered_records import fill
 from tests.client.world import ClientWorld
 
 KINDS = pytest.mark.parametrize("kind", PROTOCOLS)

@@ -16,9 +16,10 @@ from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from tests.client import scripted
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_membership import member
-from tests.client.group.test_simulated_groups import OPTIONS
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import consumer, fill, read_all
+from tests.client.consumer.recreated_topic import delete, make_again
+from tests.client.group.simulated_consumer import OPTIONS
 from tests.client.scripted import Log
 from tests.client.world import ClientWorld
 
@@ -29,19 +30,6 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def said(caplog: pytest.LogCaptureFixture) -> Any:
     caplog.set_level(logging.WARNING, "moldau.client")
     return lambda: [each.getMessage() for each in caplog.records]
-
-
-def delete(world: ClientWorld) -> None:
-    del world.cluster.topics["t"]
-    world.cluster.ids["t"] = b"gone" * 4
-
-
-def make_again(world: ClientWorld, partitions: int, count: int) -> list[Log]:
-    logs = world.cluster.add_topic("t", [1] * partitions)
-    world.cluster.ids["t"] = b"newx" * 4
-    for log in logs:
-        fill(log, count)
-    return logs
 
 
 async def hear_of_it(reader: Consumer) -> None:

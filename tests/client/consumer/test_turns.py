@@ -19,8 +19,8 @@ from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.runtime import Clock, Runtime
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_membership import member
+from tests.client.consumer.group_consumer import member
+from tests.client.consumer.numbered_records import consumer, fill, read_all
 from tests.client.world import ClientWorld
 
 SESSION_S = 3.0

@@ -20,8 +20,8 @@ from moldau.client.group.assignors import (
 )
 from moldau.client.group.subscription_bytes import decode_share, encode_assignment
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill
-from tests.client.group.test_simulated_groups import consumer
+from tests.client.consumer.numbered_records import fill
+from tests.client.group.simulated_consumer import consumer
 from tests.client.world import ClientWorld
 
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 import pytest
 
 from moldau.client.group.classic import ClassicMemberState
-from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.member import Kind, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
-from moldau.protocol.messages.heartbeat import HeartbeatResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
-from tests.client.group.test_members import (
+from tests.client.group.rebalance_notice import hears_of_a_rebalance
+from tests.client.group.single_members import (
     NEW,
     T0,
     T1,
@@ -29,13 +28,6 @@ from tests.client.group.test_members import (
 )
 
 NEVER_HIS = TopicPartition("t", 7)
-
-
-def hears_of_a_rebalance(member: ClassicConsumer, now: float = 1.5) -> None:
-    """Its next sign of life is answered so."""
-    member.on_poll(now)
-    asked(member, now)
-    member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now)
 
 
 def test_on_its_way_from_one_generation_to_the_next() -> None:

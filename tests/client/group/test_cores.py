@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from moldau.client.group.member import Wanted
 from tests.client.group.drive import Game
-
-KINDS = [
-    ("classic", "range"),
-    ("classic", "sticky"),
-    ("classic", "cooperative-sticky"),
-    ("consumer", ""),
-]
+from tests.client.group.member_kinds import KINDS
 
 
 def turn(game: Game) -> None:

@@ -24,8 +24,8 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill, read_all
-from tests.client.group.test_simulated_groups import OPTIONS, consumer
+from tests.client.consumer.numbered_records import fill, read_all
+from tests.client.group.simulated_consumer import OPTIONS, consumer
 from tests.client.world import ClientWorld
 
 KINDS = list(OPTIONS)

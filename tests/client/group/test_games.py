@@ -21,7 +21,7 @@ from moldau.client.group.member import NOBODY, Change, Identity, Kind, Wanted
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
 from tests.client.group.drive import TERMS, TOPICS, Game, Player
-from tests.client.group.test_cores import KINDS
+from tests.client.group.member_kinds import KINDS
 
 ALL = Wanted(frozenset(TOPICS))
 TRIES_MAX = 7

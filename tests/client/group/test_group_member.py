@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ from moldau.client import (
     ClientNotStarted,
     ConfigError,
     ErrorCode,
-    GroupMember,
     KafkaError,
     TopicPartition,
 )
@@ -27,29 +26,8 @@ from moldau.runtime import Runtime
 from tests.client.group.classic_model import ClassicModel
 from tests.client.group.classic_model import _join_error as join_error
 from tests.client.group.greeters import WORDS, Greeters
+from tests.client.group.greeting_member import eventually, member
 from tests.client.world import BOOTSTRAP, ClientWorld
-
-
-def member(runtime: Runtime, protocols: Any, **options: Any) -> GroupMember:
-    return GroupMember(
-        group_id="g",
-        protocol_type="greet",
-        protocols=protocols,
-        runtime=runtime,
-        **{
-            "bootstrap_servers": BOOTSTRAP,
-            "request_timeout_ms": 2_000,
-            "session_timeout_ms": 6_000,
-            "heartbeat_interval_ms": 500,
-            "rebalance_timeout_ms": 4_000,
-            **options,
-        },
-    )
-
-
-async def eventually(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 in virtual time, where nothing else tells
-        await asyncio.sleep(0.1)
 
 
 def group_of(world: ClientWorld) -> ClassicModel:

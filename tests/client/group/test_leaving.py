@@ -23,8 +23,8 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.client.group.test_commits_between import hears_of_a_rebalance
-from tests.client.group.test_members import (
+from tests.client.group.rebalance_notice import hears_of_a_rebalance
+from tests.client.group.single_members import (
     OLD,
     STATIC,
     T0,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
-from moldau.client.consumer.membership import AnyMember
-from moldau.client.group.assignors import Subscription, load_assignors
+from moldau.client.group.assignors import Subscription
 from moldau.client.group.classic import ClassicMemberState as ClassicState
-from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
-from moldau.client.group.member import NOBODY, Kind, MemberSettings, Wanted
+from moldau.client.group.member import NOBODY, Kind, Wanted
 from moldau.client.group.subscription_bytes import (
     decode_subscription,
     encode_assignment,
@@ -23,12 +20,7 @@ from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request
-from moldau.protocol.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions as Part
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -36,82 +28,27 @@ from moldau.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from moldau.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
+from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupResponse
-
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-OLD, NEW = b"o" * 16, b"n" * 16
-TERMS = MemberSettings("g", heartbeat_interval_s=1.0, poll_interval_s=60.0)
-STATIC = MemberSettings("g", instance_id="one", heartbeat_interval_s=1.0, poll_interval_s=60.0)
-
-
-def asked(member: AnyMember, now: float) -> Request:
-    """What the member sends now."""
-    ask = member.ready(now).ask
-    assert ask is not None
-    return ask.request
-
-
-def change(member: AnyMember, now: float) -> tuple[Kind, tuple[TopicPartition, ...]]:
-    """The user polls, and runs the next change."""
-    member.on_poll(now)
-    found = member.begin_change()
-    assert found is not None
-    member.end_change(now)
-    return found.kind, found.partitions
-
+from tests.client.group.single_members import (
+    NEW,
+    OLD,
+    STATIC,
+    T0,
+    T1,
+    TERMS,
+    asked,
+    change,
+    classic,
+    cooperative,
+    joined,
+    modern,
+    settle,
+    shared_again,
+    told,
+)
 
 # Classic.
-
-
-def classic(terms: MemberSettings = TERMS, assignor: str = "range") -> ClassicConsumer:
-    member = ClassicConsumer(terms, load_assignors([assignor]), random.Random(1))
-    member.subscribe(Wanted(frozenset(["t"])))
-    member.on_poll(0.0)
-    return member
-
-
-def joined(
-    generation: int = 1,
-    *,
-    skips: bool = False,
-    wants: bytes | None = None,
-    protocol: str = "range",
-) -> Any:
-    """As the leader `m` hears it, who is alone."""
-    metadata = encode_subscription(Subscription(("t",))) if wants is None else wants
-    return JoinGroupResponse(
-        error_code=0,
-        generation_id=generation,
-        protocol_type="consumer",
-        protocol_name=protocol,
-        leader="m",
-        member_id="m",
-        skip_assignment=skips,
-        members=[JoinGroupResponseMember(member_id="m", metadata=metadata)],
-    )
-
-
-def settle(
-    member: ClassicConsumer,
-    *,
-    there: int = 2,
-    has: tuple[TopicPartition, ...] = (T0, T1),
-    **how: Any,
-) -> None:
-    """Joins as the leader, and is given something."""
-    asked(member, 0.0)
-    member.on_answer(joined(**how), 0.0)
-    topics = member.ready(0.0).topics
-    assert topics == frozenset(["t"])
-    member.on_topics({"t": [frozenset()] * there} if there else {}, 0.0)
-    asked(member, 0.0)
-    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment(has)), 0.0)
-    change(member, 0.0)
 
 
 def test_who_gives_everything_up_before_it_leaves_lives_on_and_does_not_spin() -> None:
@@ -203,35 +140,6 @@ def test_before_it_has_its_share_a_member_commits_as_in_the_generation_before() 
     asked(member, 1.5)
     member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([T0])), 1.5)
     assert member.identity.epoch == 5
-
-
-def shared_again(
-    member: ClassicConsumer,
-    generation: int,
-    now: float = 1.5,
-    *,
-    share: tuple[TopicPartition, ...] = (T1,),
-) -> Subscription:
-    """The others had a rebalance; it is back, as the leader, and t-0 is taken from it, unless its
-    share is another. What it said that it owns."""
-    member.on_poll(now)
-    asked(member, now)
-    member.on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now)
-    request = asked(member, now)
-    assert isinstance(request, JoinGroupRequest)
-    member.on_answer(joined(generation, protocol="cooperative-sticky"), now)
-    member.on_topics({"t": [frozenset()] * 2}, now)
-    asked(member, now)
-    member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment(share)), now)
-    return decode_subscription(bytes(request.protocols[0].metadata))
-
-
-def cooperative() -> ClassicConsumer:
-    """Owns t-0 and t-1 since generation 1."""
-    member = classic(STATIC, "cooperative-sticky")
-    settle(member, protocol="cooperative-sticky")
-    assert member.owned == (T0, T1)
-    return member
 
 
 def test_what_the_next_generation_takes_from_a_member_is_its_own_until_it_is_revoked() -> None:
@@ -327,40 +235,6 @@ def test_a_subscription_may_hold_no_more_than_version_0_has(version: int) -> Non
 
 
 # KIP-848.
-
-
-def modern() -> ConsumerMember:
-    """Owns t-0 and t-1 of the old topic, in epoch 3."""
-    member = ConsumerMember(TERMS, "m", random.Random(1))
-    member.subscribe(Wanted(frozenset(["t"])))
-    member.on_poll(0.0)
-    asked(member, 0.0)
-    member.on_answer(told(3, {OLD: [0, 1]}), 0.0)
-    assert member.ready(0.0).ids == frozenset([OLD])
-    member.on_names({OLD: "t"}, 0.0)
-    assert change(member, 0.0) == (Kind.ASSIGNED, (T0, T1))
-    asked(member, 0.0)
-    member.on_answer(told(3), 0.0)
-    assert member.state is ConsumerState.STABLE
-    return member
-
-
-def told(
-    epoch: int, target: dict[bytes, list[int]] | None = None, error: int = 0
-) -> ConsumerGroupHeartbeatResponse:
-    parts = None
-    if target is not None:
-        parts = Assignment(
-            topic_partitions=[Part(topic_id=each, partitions=target[each]) for each in target]
-        )
-    return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
-        error_code=error,
-        member_id="m",
-        member_epoch=epoch,
-        heartbeat_interval_ms=1000,
-        assignment=parts,
-    )
 
 
 def test_a_group_that_has_turned_into_a_classic_one_is_joined_anew() -> None:

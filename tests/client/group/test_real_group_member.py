@@ -16,8 +16,8 @@ from moldau.client import (
     NewTopic,
     TopicPartition,
 )
+from tests.client.group.bounded_run import run
 from tests.client.group.greeters import WORDS, Greeters
-from tests.client.group.test_real_groups import run
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
 from tests.peers.either_broker import Broker, either

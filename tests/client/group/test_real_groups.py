@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
+from tests.client.group.bounded_run import run
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
 from tests.peers.either_broker import Broker, either
@@ -37,14 +38,6 @@ PROTOCOLS = pytest.mark.parametrize(
     ids=["eager", "cooperative", "consumer"],
 )
 Options = dict[str, Any]
-
-
-def run(main: Callable[[], Coroutine[Any, Any, Any]], within_s: float = 60) -> Any:
-    async def bounded() -> Any:
-        async with asyncio.timeout(within_s):
-            return await main()
-
-    return asyncio.run(bounded())
 
 
 async def make_topic(broker: Broker, name: str, partitions: int = 1) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill
-from tests.client.consumer.test_membership import member as consumer
+from tests.client.consumer.group_consumer import member as consumer
+from tests.client.consumer.numbered_records import fill
 from tests.client.group.greeters import Greeters
-from tests.client.group.test_group_member import eventually
-from tests.client.group.test_group_member import member as group_member
+from tests.client.group.greeting_member import eventually
+from tests.client.group.greeting_member import member as group_member
 from tests.client.scripted_groups import HANDLED
 from tests.client.world import ClientWorld
 

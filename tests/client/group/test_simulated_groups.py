@@ -30,18 +30,10 @@ from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
-from tests.client.consumer.test_consumer import fill
+from tests.client.consumer.numbered_records import fill
+from tests.client.group.simulated_consumer import OPTIONS, consumer
 from tests.client.world import BOOTSTRAP, ClientWorld
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "eager": {"heartbeat_interval_ms": 300, "session_timeout_ms": 3000},
-    "cooperative": {
-        "heartbeat_interval_ms": 300,
-        "session_timeout_ms": 3000,
-        "partition_assignment_strategy": "cooperative-sticky",
-    },
-    "consumer": {"group_protocol": "consumer"},
-}
 LOST = (
     FetchRequest,
     JoinGroupRequest,
@@ -53,17 +45,6 @@ LOST = (
 )
 PARTITIONS = 4
 RECORDS = 400
-
-
-def consumer(runtime: Runtime, kind: str, **options: Any) -> Consumer:
-    return Consumer(
-        runtime=runtime,
-        bootstrap_servers=BOOTSTRAP,
-        group_id="g",
-        auto_offset_reset="earliest",
-        request_timeout_ms=2000,
-        **{**OPTIONS[kind], **options},
-    )
 
 
 class Story(ClientWorld):

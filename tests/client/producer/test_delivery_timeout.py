@@ -15,7 +15,7 @@ from moldau.client.settings.producer import longest_delivery_ms
 from moldau.config import BadSettings
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
-from tests.client.producer.test_accumulator import T0, Sender
+from tests.client.producer.simulated_sender import T0, Sender
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 INT_MAX = 2**31 - 1

@@ -19,6 +19,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import Record, open_batch
 from moldau.runtime import Runtime
+from tests.client.producer.scripted_producer import fill, free, producer, spin
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 from tests.runtime.cancelled import be_cancelled_before
@@ -26,29 +27,8 @@ from tests.runtime.cancelled import be_cancelled_before
 OLD_MS = 1_700_000_000_000
 
 
-def producer(runtime: Runtime, **options: Any) -> Producer:
-    return Producer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options)
-
-
 def records(log: Log) -> Iterable[Record]:
     return (each for data in log.batches for each in open_batch(data).records())
-
-
-def fill(sender: Producer) -> int:
-    """As if all memory were used; what was used before."""
-    used = sender._accumulator.buffer.used_bytes
-    sender._accumulator.buffer.used_bytes = sender._accumulator.options.memory_bytes
-    return used
-
-
-def free(sender: Producer, used: int) -> None:
-    sender._accumulator.buffer.used_bytes = used
-    sender._sender._wake_senders()
-
-
-async def spin(turns: int) -> None:
-    for _ in range(turns):
-        await asyncio.sleep(0)
 
 
 # Time

@@ -15,7 +15,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import ColumnBuffers, Spans
 from moldau.runtime import Runtime
-from tests.client.producer.test_accumulator import Sender
+from tests.client.producer.simulated_sender import Sender
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 

@@ -14,7 +14,7 @@ from moldau.client.producer.run import RowRun
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
 from tests import suites
-from tests.client.producer.test_accumulator import T0, T1, Pipeline, Sender, Wire, hear
+from tests.client.producer.simulated_sender import T0, T1, Pipeline, Sender, Wire, hear
 from tests.client.scripted import Log
 
 STEP = 200

@@ -20,7 +20,7 @@ import pytest
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Producer
 from moldau.testing import SyncEmbeddedBroker
-from tests.client.producer.test_transactions import PARTITIONS, Space
+from tests.client.producer.transaction_space import PARTITIONS, Space
 from tests.peers.either_broker import Broker
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import KafkaBroker

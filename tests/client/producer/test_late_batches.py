@@ -6,7 +6,7 @@ import pytest
 
 from moldau.client.producer.batch import Batch
 from moldau.errors.codes import ErrorCode
-from tests.client.producer.test_accumulator import T0, Sender, sequence
+from tests.client.producer.simulated_sender import T0, Sender, sequence
 
 
 def under_way() -> tuple[Sender, Batch, Batch]:

@@ -14,7 +14,7 @@ from moldau.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.client.producer.test_accumulator import T0, Sender, metadata, sequence
+from tests.client.producer.simulated_sender import T0, Sender, metadata, sequence
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NOBODY = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)

@@ -24,12 +24,9 @@ from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import Record, open_batch
 from moldau.runtime import Runtime
 from moldau.values.failures import SerializationFailed
+from tests.client.producer.scripted_producer import producer
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
-
-
-def producer(runtime: Runtime, **options: Any) -> Producer:
-    return Producer(runtime=runtime, bootstrap_servers=BOOTSTRAP, **options)
 
 
 def stored(log: Log) -> list[Record]:

@@ -14,7 +14,7 @@ from moldau.records import Codec, encode_batch
 from moldau.records.codecs import CODEC_LEVELS
 from moldau.records.header import HEADER_BYTES
 from moldau.runtime import Runtime
-from tests.client.producer.test_accumulator import T0, T1, Sender, metadata
+from tests.client.producer.simulated_sender import T0, T1, Sender, metadata
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 TEXT = [b"".join(b"%d " % (at * at) for at in range(first, first + 200)) for first in range(8)]

@@ -15,7 +15,7 @@ from moldau.client.producer.sender import Sender
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.runtime import Runtime
-from tests.client.producer.test_edges import fill, free, producer, spin
+from tests.client.producer.scripted_producer import fill, free, producer, spin
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

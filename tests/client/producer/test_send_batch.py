@@ -12,8 +12,8 @@ from moldau.client import KafkaError, Producer, ProducerInterceptor, TopicPartit
 from moldau.client.producer.column_buffers import ColumnRun, buffers_in
 from moldau.records import BatchBuilder, Codec, Record, encode_batch, open_batch
 from moldau.runtime import Runtime
-from tests.client.consumer.test_columns import ROWS
-from tests.client.consumer.test_consumer import consumer
+from tests.client.consumer.numbered_records import consumer
+from tests.client.consumer.polled_rows import ROWS
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 from tests.records.strategies import rows

@@ -19,7 +19,8 @@ from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from tests import suites
-from tests.client.producer.test_accumulator import T0, Sender, forget, metadata, sequence
+from tests.client.producer.simulated_sender import T0, forget, metadata, sequence
+from tests.client.producer.wide_batches import begin, numbers, run_against, wide
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 
@@ -29,28 +30,9 @@ TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def begin(sender: Sender, values: list[bytes]) -> Batch:
-    """One batch of these values, complete."""
-    queue = sender.accumulator.queue(T0)
-    rows = [(number, b"k", value, (("h", b"1"),)) for number, value in enumerate(values)]
-    extended = sender.accumulator.extend(queue, sender.now, RowRun(rows), 0)
-    assert extended is not None
-    assert extended[2] == len(values), "they fit a batch"
-    sender.accumulator.seal(queue)
-    return extended[0]
-
-
 def values_of(batch: Batch) -> list[bytes | None]:
     assert batch.data is not None
     return [each.value for each in open_batch(batch.data).records()]
-
-
-def numbers(first: int, end: int) -> list[bytes]:
-    return [b"%04d" % number for number in range(first, end)]
-
-
-def wide(**changed: Any) -> Sender:
-    return Sender(**{"batch_bytes": 1000, "request_bytes": 5000, "memory_bytes": 20_000, **changed})
 
 
 # What is sent
@@ -152,19 +134,6 @@ def test_one_record_that_is_too_large_fails_alone() -> None:
     assert error_of(batch, 0, 4) is failed[2]
     assert error_of(batch, 0, 2) is None
     assert sender.accumulator.buffer.used_bytes == 0
-
-
-def run_against(sender: Sender, log: Log) -> None:
-    """Until all is decided."""
-    while sender.accumulator.unfinished():
-        drained = sender.drain(sender.now + 10.0)
-        for batch in [each for request in drained.requests for each in request.batches]:
-            assert batch.data is not None
-            code, offset = log.append(bytes(batch.data))
-            if code:
-                sender.refuse(batch, ErrorCode(code))
-            else:
-                sender.acknowledge(batch, offset)
 
 
 @pytest.mark.parametrize("awaited", [(0, 3), (1, 1), (0, 1), (2, 1)])

@@ -18,8 +18,8 @@ from moldau.client import (
     Transaction,
 )
 from moldau.client import sync as blocking
-from tests.client.producer.test_transactions import PARTITIONS, Space
-from tests.client.producer.test_transactions import space as space
+from tests.client.producer.transaction_space import PARTITIONS, Space
+from tests.client.producer.transaction_space import space as space
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 

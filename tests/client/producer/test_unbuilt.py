@@ -21,8 +21,8 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from tests import suites
-from tests.client.producer.test_accumulator import T0, T1, Sender, sequence
-from tests.client.producer.test_splitting import begin, numbers, run_against, wide
+from tests.client.producer.simulated_sender import T0, T1, Sender, sequence
+from tests.client.producer.wide_batches import begin, numbers, run_against, wide
 from tests.client.scripted import Log
 from tests.client.world import BOOTSTRAP, ClientWorld
 

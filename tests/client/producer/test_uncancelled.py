@@ -17,9 +17,9 @@ from moldau.client.serdes.contract import Place
 from moldau.records import BatchBuilder
 from moldau.runtime import Runtime
 from moldau.values.failures import DeserializationFailed, SerializationFailed
-from tests.client.consumer.test_consumer import consumer, fill, read_all
-from tests.client.consumer.test_interceptors import all_is_read_and_committed
-from tests.client.producer.test_pipeline import producer
+from tests.client.consumer.intercepted_reading import all_is_read_and_committed
+from tests.client.consumer.numbered_records import consumer, fill, read_all
+from tests.client.producer.scripted_producer import producer
 from tests.client.world import ClientWorld
 
 

@@ -24,7 +24,7 @@ from moldau.client.serdes import (
 from moldau.values.avro.defaults import copied
 from moldau.values.avro.nested import DEPTH_MAX, SIZELESS_ITEMS_MAX, NestedReader
 from moldau.values.wire import frame
-from tests.client.serdes.test_framed import now, run
+from tests.client.serdes.registry_run import now, run
 
 VALUE = Place("orders", False)
 NODE = (

@@ -23,7 +23,7 @@ from moldau.client.serdes import (
 )
 from moldau.client.serdes.registry import Reference
 from moldau.errors import ConfigError
-from tests.client.serdes.test_framed import now, run
+from tests.client.serdes.registry_run import now, run
 from tests.values.avro.samples import logical, named, record
 
 VALUE = Place("orders", False)

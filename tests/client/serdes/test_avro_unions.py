@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, mode
 from moldau.client.serdes import AvroDeserializer, AvroSerializer, Place, Schema, SchemaRegistry
 from moldau.values.annotations import UNKNOWN, made_of
 from moldau.values.wire import frame
-from tests.client.serdes.test_framed import now, run
+from tests.client.serdes.registry_run import now, run
 from tests.values.avro.samples import logical, named, record
 
 VALUE = Place("orders", False)

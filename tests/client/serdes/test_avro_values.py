@@ -29,7 +29,7 @@ from moldau.client.serdes import (
 )
 from moldau.values.avro.fit import Values
 from moldau.values.avro.plain import Misfit
-from tests.client.serdes.test_framed import now, run
+from tests.client.serdes.registry_run import now, run
 from tests.values.avro.samples import logical, record, through
 
 VALUE = Place("orders", False)

@@ -11,8 +11,8 @@ import pytest
 
 from moldau.client.serdes import SchemaRegistry
 from tests.client.serdes.served_registry import ADDRESS, NAME, ServedRegistry, served_registry
-from tests.client.serdes.test_tls import certificate as certificate
-from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
+from tests.client.sync.programs import WITHOUT_UVLOOP, run
+from tests.runtime.localhost_certificate import certificate as certificate
 
 LOCATION = "schema.registry.ssl.truststore.location"
 
@@ -135,7 +135,7 @@ thread.join()
 
 
 def test_a_child_does_not_wait_for_what_its_parent_asks(served: ServedRegistry) -> None:
-    from tests.client.sync.test_processes import begin
+    from tests.client.sync.programs import begin
 
     served.script.stalls = True
     running = begin(WHILE_ASKING, served.url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from decimal import Decimal
 from inspect import isawaitable
@@ -32,7 +31,8 @@ from moldau.errors import ConfigError
 from moldau.values.avro.schemas import Shape, parse_alone
 from moldau.values.schema import AVRO, JSON, PROTOBUF
 from moldau.values.wire import frame
-from tests.client.serdes.test_registry import RegistryWorld
+from tests.client.serdes.registry_run import now, run
+from tests.client.serdes.registry_world import RegistryWorld
 
 KEY, VALUE = Place("orders", True), Place("orders", False)
 ORDER = (
@@ -43,22 +43,12 @@ WIDER = ORDER.replace("]}", ',{"name":"paid","type":"boolean","default":false}]}
 OBJECT = (
     '{"title":"Order","type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}'
 )
-Main = Callable[[SchemaRegistry], Coroutine[Any, Any, Any]]
 
 
 @dataclass
 class Order:
     id: int
     who: str
-
-
-async def now(outcome: Any) -> Any:
-    return await outcome if isawaitable(outcome) else outcome
-
-
-def run(main: Main, **options: Any) -> Any:
-    with RegistryWorld() as world:
-        return world.run_client(main, **options)
 
 
 def test_only_the_first_record_of_a_schema_waits() -> None:

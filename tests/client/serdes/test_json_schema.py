@@ -22,7 +22,7 @@ from moldau.client.serdes import (
 from moldau.client.serdes.registry import Reference
 from moldau.errors import ConfigError
 from moldau.values.schema import JSON
-from tests.client.serdes.test_framed import now, run
+from tests.client.serdes.registry_run import now, run
 
 VALUE = Place("orders", False)
 TEXT = {"type": "string"}

@@ -19,15 +19,11 @@ from moldau.client.serdes import (
     SchemaRegistry,
     SerializationFailed,
 )
-from moldau.values.protobuf.messages import (
-    Messages,
-    messages_of_file,
-    messages_of_text,
-)
+from moldau.values.protobuf.messages import Messages, messages_of_file, messages_of_text
 from moldau.values.schema import PROTOBUF
 from moldau.values.wire import frame
-from tests.client.serdes.test_framed import now, run
-from tests.client.serdes.test_registry import RegistryWorld
+from tests.client.serdes.registry_run import now, run
+from tests.client.serdes.registry_world import RegistryWorld
 
 VALUE = Place("orders", False)
 

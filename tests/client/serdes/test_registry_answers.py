@@ -11,8 +11,8 @@ import pytest
 from moldau.client.serdes.registry import Config, RegistryError, Schema, SchemaRegistry
 from moldau.client.serdes.registry.http import HttpRequest, parse_url, redirected
 from moldau.runtime.http_client import HttpAnswer
+from tests.client.serdes.registry_world import TEXT, RegistryWorld
 from tests.client.serdes.scripted_registry import PORT
-from tests.client.serdes.test_registry import TEXT, RegistryWorld
 
 Call = Callable[[SchemaRegistry], Coroutine[Any, Any, Any]]
 SCHEMA = {"schema": TEXT.text}

@@ -12,7 +12,8 @@ from moldau.client.serdes import DeserializationFailed, SerializationFailed
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
 from moldau.values.wire import frame
-from tests.client.consumer.test_decoding import begin, consumer, fill, read, values
+from tests.client.consumer.decoded_values import begin, fill, read, values
+from tests.client.consumer.numbered_records import consumer
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
 from tests.client.world import BOOTSTRAP, ClientWorld
 

@@ -14,7 +14,7 @@ from moldau.client.serdes.registry.shell import Registry, RetryPolicy, _InLoop
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.http_client import HttpTimeouts, _Stream
 from tests.client.serdes.served_registry import served_registry
-from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
+from tests.client.sync.programs import WITHOUT_UVLOOP, run
 
 ONCE = RetryPolicy(HttpTimeouts(1, 1), 0, Backoff(1, 1))
 

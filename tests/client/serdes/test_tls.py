@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +13,9 @@ from moldau.client.serdes.registry import RegistryError, SchemaRegistry
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealRuntime
 from tests.client.serdes.scripted_registry import ScriptedRegistry
+from tests.runtime.localhost_certificate import certificate as certificate
 
-OPENSSL = shutil.which("openssl")
 HOST = "localhost"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost and its key, in one file."""
-    if OPENSSL is None:
-        pytest.skip("there is no openssl command to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    path = folder / "localhost.pem"
-    subprocess.run(  # noqa: S603 (fixed arguments)
-        [OPENSSL, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-         "-keyout", str(path), "-out", str(folder / "certificate.pem")],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    with path.open("a") as both:
-        both.write((folder / "certificate.pem").read_text())
-    return path
 
 
 def ask(certificate: Path, host: str = HOST, *, wants_client: bool = False, **options: Any) -> Any:

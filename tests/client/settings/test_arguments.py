@@ -26,7 +26,7 @@ from moldau.protocol.messages.delete_records import DeleteRecordsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
 from moldau.values.failures import SerializationFailed
-from tests.client.consumer.test_consumer import consumer
+from tests.client.consumer.numbered_records import consumer
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 T0 = TopicPartition("t", 0)

@@ -27,9 +27,9 @@ from moldau.runtime.loop_thread import _PROCESS, LoopThread
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
 from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
-from tests.client.sync.test_consumer import reading, write
-from tests.client.sync.test_loop_thread import entered, threads
-from tests.client.sync.test_producer import create, in_threads
+from tests.client.sync.loop_guest import entered, threads
+from tests.client.sync.topic_contents import create, in_threads
+from tests.client.sync.turned_records import reading, write
 
 KINDS: Final = [Admin, Consumer, Producer, SchemaRegistry]
 THREADS: Final = 6

@@ -33,26 +33,12 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing import SyncEmbeddedBroker
 from moldau.values.failures import DeserializationFailed
 from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
+from tests.client.sync.turned_records import reading, write
 
 
 @pytest.fixture
 def bootstrap(moldau_broker: SyncEmbeddedBroker) -> str:
     return moldau_broker.bootstrap_servers
-
-
-def write(bootstrap: str, topic: str, count: int, partitions: int = 1) -> None:
-    """`count` records of value b"0", b"1", ... in turn over the partitions of a new topic."""
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topic(NewTopic(topic, partitions=partitions))
-    with Producer(bootstrap_servers=bootstrap) as producer:
-        for number in range(count):
-            producer.send(topic, b"%d" % number, partition=number % partitions)
-
-
-def reading(bootstrap: str, group: str, **options: Any) -> Consumer:
-    return Consumer(
-        bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", **options
-    )
 
 
 def test_iterating_gives_every_record_once_and_commits_what_was_worked_on(

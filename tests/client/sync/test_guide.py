@@ -14,7 +14,7 @@ from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.client.guides import forget_topics, programs
 from tests.client.serdes.served_registry import served_registry
-from tests.client.sync.test_producer import in_threads, read
+from tests.client.sync.topic_contents import in_threads, read
 from tests.peers.either_broker import Broker
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker

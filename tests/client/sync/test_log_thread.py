@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.runtime.log_thread import LOGGERS, LogThread
-from tests.client.sync.test_loop_thread import entered, ident
+from tests.client.sync.loop_guest import entered, ident
 
 PATIENCE_S = 20.0
 

@@ -6,9 +6,8 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -23,37 +22,12 @@ from moldau.runtime.loop_thread import (
     leave,
 )
 from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c
-
-
-class Guest:
-    """A tenant that does nothing."""
-
-    def finish(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-@contextmanager
-def entered() -> Iterator[LoopThread]:
-    guest = Guest()
-    thread = enter(guest)
-    try:
-        yield thread
-    finally:
-        leave(guest)
-
-
-def threads() -> set[str]:
-    return {each.name for each in threading.enumerate()}
+from tests.client.sync.loop_guest import Guest, entered, ident, threads
 
 
 def interrupt_main() -> None:
     """As Ctrl-C does: a signal, which the main thread takes wherever it is."""
     os.kill(os.getpid(), signal.SIGINT)
-
-
-async def ident() -> int:
-    return threading.get_ident()
 
 
 def test_all_tenants_share_one_thread_which_stops_with_the_last() -> None:

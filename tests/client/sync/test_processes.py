@@ -25,10 +25,9 @@ from moldau.client.sync import Admin, Configuration, Consumer, Producer
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
-from tests.client.sync.test_producer import read
+from tests.client.sync.programs import WITHOUT_UVLOOP, begin, run, run_any
+from tests.client.sync.topic_contents import read
 from tests.programs import FORKING
-
-WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None\n"
 
 
 @pytest.fixture
@@ -54,35 +53,6 @@ def copied(configuration: Configuration[Any]) -> Configuration[Any]:
     again = pickle.loads(pickle.dumps(configuration))  # noqa: S301
     assert isinstance(again, Configuration)
     return again
-
-
-def run(program: str, *arguments: str) -> str:
-    """What the program prints; the test fails if it does, or if it writes to stderr."""
-    done = run_any(program, *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def run_any(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end."""
-    return subprocess.run(  # noqa: S603
-        [*FORKING, "-c", textwrap.dedent(program), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def begin(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Runs a program that is talked to."""
-    return subprocess.Popen(  # noqa: S603
-        [*FORKING, "-c", program, *arguments],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 SENDS_AND_ENDS = """\

@@ -15,8 +15,8 @@ from moldau.client.sync import Admin, Producer
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker
-from tests.client.producer.test_edges import fill, free
-from tests.client.sync.test_producer import in_threads, read
+from tests.client.producer.scripted_producer import fill, free
+from tests.client.sync.topic_contents import in_threads, read
 from tests.client.world import BOOTSTRAP, ClientWorld
 
 THREADS = 20

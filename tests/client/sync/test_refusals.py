@@ -27,7 +27,7 @@ from moldau.client.sync import (
 from moldau.errors import MoldauError
 from moldau.runtime.loop_thread import _PROCESS
 from moldau.testing import SyncEmbeddedBroker
-from tests.client.sync.test_producer import create
+from tests.client.sync.topic_contents import create
 
 KINDS: Final = [Admin, Consumer, Producer, SchemaRegistry]
 _OTHERS: Final = frozenset(

@@ -25,9 +25,9 @@ from moldau.client.settings import serdes as rows
 from moldau.client.sync import ClientClosed, Producer, SchemaRegistry, WrongThread
 from moldau.runtime.loop_thread import _PROCESS
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
-from tests.client.sync.test_loop_thread import entered
-from tests.client.sync.test_processes import WITHOUT_UVLOOP, run
-from tests.client.sync.test_producer import in_threads
+from tests.client.sync.loop_guest import entered
+from tests.client.sync.programs import WITHOUT_UVLOOP, run
+from tests.client.sync.topic_contents import in_threads
 
 TEXT, NUMBER = Schema('"string"'), Schema('"int"')
 ONCE: dict[str, Any] = {"max_retries": 0, "http_read_timeout_ms": 20_000}

@@ -16,7 +16,7 @@ from tests.connect.committed import committed, wait_for_records
 from tests.connect.kills.held import Holds
 from tests.connect.kills.held_sources import install
 from tests.connect.processes import Worker, wait_until
-from tests.connect.worker.test_end_to_end import Scene
+from tests.connect.worker.scene import Scene
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 

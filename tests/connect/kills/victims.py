@@ -16,7 +16,7 @@ import pytest
 from moldau.runtime.node_processes import free_ports
 from tests.connect.kills.held import Holds
 from tests.connect.processes import Worker, children_of, command, wait_until
-from tests.connect.worker.test_end_to_end import is_alive
+from tests.connect.worker.scene import is_alive
 
 _MAIN = "from moldau.cli import main; exit(main())"
 CYCLES = "MOLDAU_CONNECT_KILLS"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +15,9 @@ from moldau.connect.rest.exposition import documented
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.broker.server.token_provider import provider
 from tests.connect.processes import Worker, wait_until
+from tests.connect.rest.connect_command import connect, refused
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import Scene, content, lines, numbers
+from tests.connect.worker.scene import Scene, content, lines, numbers
 from tests.metrics.monitoring import series_of
 
 pytestmark = pytest.mark.real
@@ -52,12 +51,6 @@ def worker(moldau_broker: SyncEmbeddedBroker, packages: Path) -> Iterator[Worker
 @pytest.fixture
 def name(moldau_topic: str) -> str:
     return moldau_topic
-
-
-def refused(answer: tuple[int, Any], status: int, words: str) -> None:
-    assert answer[0] == status, answer
-    assert answer[1]["error_code"] == status
-    assert words in answer[1]["message"]
 
 
 def test_the_worker_tells_what_it_is(worker: Worker) -> None:
@@ -499,19 +492,3 @@ def test_configs_are_checked_without_a_worker(packages: Path, tmp_path: Path, na
     assert 'did you mean "count"' in done.stdout
     plan = connect("plan", str(good), "--json", environment=environment)
     assert len(json.loads(plan.stdout)[name]["tasks"]) == 2
-
-
-def connect(
-    *words: str, environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """`moldau connect`, to its end."""
-    import os
-
-    return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", "from moldau.cli import main; exit(main())", "connect", *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )

@@ -12,9 +12,9 @@ import pytest
 from moldau.runtime.node_processes import free_ports
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker
-from tests.connect.rest.test_rest import connect, refused
+from tests.connect.rest.connect_command import connect, refused
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import Scene, lines, numbers
+from tests.connect.worker.scene import Scene, lines, numbers
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.transcripts.conversation import held
 from tests.connect.transcripts.java_worker import JSON, java_worker
 from tests.connect.transcripts.kept import OTHER_STATUS, OTHER_WORDS, differences, kept
-from tests.connect.worker.test_end_to_end import Scene
+from tests.connect.worker.scene import Scene
 from tests.peers.apache_kafka import fetch_or_skip
 
 pytestmark = pytest.mark.real

@@ -17,29 +17,12 @@ from moldau.connectors.file.sink import FileStreamSinkTask
 from moldau.errors.codes import KafkaError
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
-from tests.connect.worker.test_end_to_end import Scene, content
+from tests.connect.worker.scene import Scene, content
+from tests.connect.worker.task_failure import JSON, SECRET, expect
 from tests.connectors.contexts import SinkContext, record
 
-SECRET = "hush-hush"  # noqa: S105 - what no answer may hold
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 JDBC = {"connector.class": "JdbcSink", "connection.attempts": "1", "connection.backoff.ms": "0"}
 FULL = Path("/dev/full")
-
-
-def cause(worker: Worker, name: str) -> str:
-    """The first line of the task's failure; nothing while it has not failed."""
-    status, body = worker.ask("GET", f"/connectors/{name}/tasks/0/status")
-    if status != 200 or body["state"] != "FAILED":
-        return ""
-    return str(body["trace"]).split("\n", 1)[0]
-
-
-def expect(worker: Worker, name: str, *parts: str) -> None:
-    """The task fails, and its first line has these parts and a hint."""
-    wait_until(lambda: bool(cause(worker, name)), f"{name} fails")
-    line = cause(worker, name)
-    assert all(part in line for part in (*parts, " -> ")), line
-    assert SECRET not in json.dumps(worker.ask("GET", f"/connectors/{name}/status"))
 
 
 def create_bad_ones(worker: Worker, name: str, folder: Path) -> None:

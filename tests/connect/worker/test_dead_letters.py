@@ -9,30 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client import TopicPartition
-from moldau.client.sync import Consumer, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
-from tests.connect.worker.test_bad_input import JSON
-from tests.connect.worker.test_end_to_end import Scene
+from tests.connect.worker.letter_queue import dead_letters, send
+from tests.connect.worker.scene import Scene
+from tests.connect.worker.task_failure import JSON
 
 pytestmark = pytest.mark.real
 
 NUMBER = "org.apache.kafka.connect.converters.IntegerConverter"
-
-
-def dead_letters(bootstrap: dict[str, str], topic: str) -> list[bytes]:
-    """The values in the queue, in their order."""
-    with Consumer({**bootstrap, "auto.offset.reset": "earliest"}) as consumer:
-        if topic not in {each.name for each in consumer.list_topics()}:
-            return []
-        consumer.assign([(topic, 0)])
-        end = consumer.end_offsets([(topic, 0)])[TopicPartition(topic, 0)]
-        found: list[bytes] = []
-        while len(found) < end:
-            for part in consumer.poll(1.0):
-                found += [bytes(raw.value or b"") for raw in part.records]
-    return found
 
 
 def tolerant(topic: str, queue: str) -> dict[str, str]:
@@ -65,12 +50,6 @@ def restarts(worker: Worker, name: str) -> int:
     """How often the only task has been started again."""
     count: int = worker.ask("GET", "/v1/tasks")[1].get(f"{name}/0", {}).get("restarts", 0)
     return count
-
-
-def send(bootstrap: dict[str, str], topic: str, *values: bytes) -> None:
-    with Producer(bootstrap) as producer:
-        for each in values:
-            producer.send(topic, each)
 
 
 def test_a_rejected_record_is_one_dead_letter_over_restarts(

@@ -17,7 +17,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.committed import committed, read, wait_for_records
 from tests.connect.processes import Worker, command, wait_until
-from tests.connect.worker.test_end_to_end import TEXT, Scene, environment, numbers, scene
+from tests.connect.worker.scene import TEXT, Scene, environment, numbers, scene
 
 __all__ = ["environment", "scene"]
 

@@ -9,8 +9,8 @@ import pytest
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
-from tests.connect.worker.test_bad_input import expect
-from tests.connect.worker.test_end_to_end import Scene, content, numbers
+from tests.connect.worker.scene import Scene, content, numbers
+from tests.connect.worker.task_failure import expect
 
 pytestmark = pytest.mark.real
 

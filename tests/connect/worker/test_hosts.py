@@ -12,8 +12,8 @@ import pytest
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import Scene, content, is_alive, lines, numbers
-from tests.connect.worker.test_workers import Audit
+from tests.connect.worker.scene import Scene, content, is_alive, lines, numbers
+from tests.connect.worker.task_audit import Audit
 
 pytestmark = pytest.mark.real
 

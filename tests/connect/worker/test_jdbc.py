@@ -13,8 +13,8 @@ import pytest
 
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
-from tests.connect.worker.test_dead_letters import dead_letters, send
-from tests.connect.worker.test_end_to_end import Scene
+from tests.connect.worker.letter_queue import dead_letters, send
+from tests.connect.worker.scene import Scene
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 from tests.databases.fixtures import made
 

@@ -13,7 +13,7 @@ from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
-from tests.connect.worker.test_end_to_end import Scene
+from tests.connect.worker.scene import Scene
 from tests.databases import TestDatabase, postgresql_server
 from tests.databases.fixtures import made
 

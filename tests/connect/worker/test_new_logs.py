@@ -14,8 +14,8 @@ from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
-from tests.connect.worker.test_bad_input import JSON, cause
-from tests.connect.worker.test_end_to_end import Scene, content
+from tests.connect.worker.scene import Scene, content
+from tests.connect.worker.task_failure import JSON, cause
 
 pytestmark = pytest.mark.real
 

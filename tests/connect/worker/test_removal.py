@@ -10,8 +10,8 @@ import pytest
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import Scene
-from tests.connect.worker.test_workers import owners
+from tests.connect.worker.scene import Scene
+from tests.connect.worker.task_audit import owners
 
 pytestmark = pytest.mark.real
 

@@ -13,7 +13,7 @@ from moldau.errors.codes import KafkaError
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import Scene, lines
+from tests.connect.worker.scene import Scene, lines
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ from moldau.client.sync import Admin, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import command, wait_until
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import TEXT, content, lines, numbers
+from tests.connect.worker.scene import TEXT, content, lines, numbers
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ import pytest
 from moldau.connect.worker.worker import STARTING, cause_to_tell
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
-from tests.connect.worker.test_end_to_end import Scene, content, environment, lines, numbers
+from tests.connect.worker.scene import Scene, content, environment, lines, numbers
 
 __all__ = ["environment"]
 

@@ -13,7 +13,8 @@ from moldau.client.sync import Admin
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
-from tests.connect.worker.test_end_to_end import Scene, content, every, lines, numbers
+from tests.connect.worker.scene import Scene, content, every, lines, numbers
+from tests.connect.worker.task_audit import Audit, owners
 
 pytestmark = pytest.mark.real
 
@@ -26,16 +27,6 @@ def scene(moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path) 
     packages.mkdir()
     environment: Mapping[str, str] = install(packages)
     return Scene(moldau_broker, moldau_topic, environment)
-
-
-def owners(worker: Worker, *names: str) -> set[str]:
-    """The workers that run tasks, as this one knows it."""
-    found = set()
-    for name in names:
-        status, body = worker.ask("GET", f"/connectors/{name}/status")
-        if status == 200:
-            found |= {task["worker_id"] for task in body["tasks"] if task["state"] == "RUNNING"}
-    return found
 
 
 def test_two_workers_share_and_one_takes_over_what_a_killed_one_ran(
@@ -59,30 +50,6 @@ def test_two_workers_share_and_one_takes_over_what_a_killed_one_ran(
         wanted = every(300) | {f"1:{number}" for number in range(300)}
         wait_until(lambda: set(content(out)) >= wanted, "nothing is lost", 120)
         assert second.ask("GET", "/connectors")[1] == sorted(["numbers", scene.sink])
-
-
-class Audit:
-    """What the tasks of `Audited` connectors have noted."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-
-    def config(self, tasks: int) -> dict[str, str]:
-        return {
-            "connector.class": "Audited",
-            "folder": str(self.folder),
-            "tasks.max": str(tasks),
-        }
-
-    def starts(self) -> list[tuple[str, float]]:
-        """Each start of a task, and when it was."""
-        return [
-            (words[0], float(words[2])) for words in map(str.split, content(self.folder / "starts"))
-        ]
-
-    def check(self) -> None:
-        assert content(self.folder / "twice") == []
 
 
 def shares(worker: Worker, names: list[str]) -> dict[str, int]:

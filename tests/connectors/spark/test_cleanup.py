@@ -16,10 +16,10 @@ from moldau.connectors.spark.source_connector import SparkSourceConnector
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
+from tests.connectors.spark.connector_worker import worker_of
+from tests.connectors.spark.file_stream import FILES
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake
-from tests.connectors.spark.test_config import ORDERS_LAKE
-from tests.connectors.spark.test_source_config import FILES
-from tests.connectors.spark.test_worker_topics import worker_of
 from tests.spark.topics import make_topic, send
 
 PATIENCE_S = 120.0

@@ -8,21 +8,7 @@ import pytest
 
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.errors import ConfigError
-
-ORDERS_LAKE = {
-    "connector.class": "SparkSinkConnector",
-    "topics": "orders",
-    "value.format": "json",
-    "value.schema": "id BIGINT, amount DOUBLE, at TIMESTAMP",
-    "sink.format": "parquet",
-    "sink.path": "/data/orders",
-    "trigger": "available-now",
-    "checkpoint.location": "/data/checkpoints",
-}
-
-
-def config(**more: str) -> SparkSinkConfig:
-    return SparkSinkConfig.of({**ORDERS_LAKE, **more})
+from tests.connectors.spark.orders_lake import ORDERS_LAKE, config
 
 
 def test_the_config_of_the_docs_is_good_as_it_is() -> None:

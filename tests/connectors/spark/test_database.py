@@ -22,7 +22,7 @@ from moldau.connectors.spark.engines import database_url
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
 from moldau.spark.reach import Unavailable
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 
 __all__ = ["database", "mariadb_server", "postgresql_server"]

@@ -32,7 +32,7 @@ from moldau.connectors.spark.runner import Runner
 from moldau.connectors.spark.runner_client import RunnerClient
 from moldau.errors import ConfigError
 from moldau.spark.reach import Unavailable
-from tests.connectors.spark.test_config import ORDERS_LAKE, config
+from tests.connectors.spark.orders_lake import ORDERS_LAKE, config
 
 GATEWAY = "Java gateway process exited before sending its port number. (JAVA_GATEWAY_EXITED)"
 STOPPED = "IllegalStateException: Cannot call methods on a stopped SparkContext. -> the trace"

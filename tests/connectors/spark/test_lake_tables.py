@@ -14,7 +14,7 @@ from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.lake_tables import delta_writer, iceberg_writer
 from moldau.errors import ConfigError
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 
 pa = pytest.importorskip("pyarrow")
 LIBRARIES = {"delta": "deltalake", "iceberg": "pyiceberg"}

@@ -9,7 +9,7 @@ import pytest
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.query import Rows
 from moldau.errors import ConfigError
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 
 
 def transformed(spark: Any, rows: Any, **more: str) -> Any:

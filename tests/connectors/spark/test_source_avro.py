@@ -22,7 +22,7 @@ from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import served_registry
 from tests.connectors.spark.runners import SMALL, need_spark, running
-from tests.spark.test_avro_writing import ORDER
+from tests.spark.avro_order import ORDER
 from tests.spark.topics import make_topic
 
 EVERYTHING: Final = """

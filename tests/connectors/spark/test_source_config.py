@@ -12,16 +12,7 @@ from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_connector import SparkSourceConnector
 from moldau.errors import ConfigError
-
-FILES = {
-    "connector.class": "SparkSourceConnector",
-    "mode": "stream",
-    "source.format": "json",
-    "source.path": "/data/in",
-    "source.schema": "id BIGINT",
-    "topic": "orders",
-    "checkpoint.location": "/data/checkpoints",
-}
+from tests.connectors.spark.file_stream import FILES
 
 
 def given(**changed: str) -> dict[str, str]:

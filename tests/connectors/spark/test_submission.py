@@ -11,7 +11,7 @@ from moldau.connectors.spark.process import RunnerProcess
 from moldau.connectors.spark.submission import Submission, java_properties
 from moldau.errors import ConfigError
 from moldau.spark.submit import find_submit, home_of
-from tests.connectors.spark.test_config import ORDERS_LAKE, config
+from tests.connectors.spark.orders_lake import ORDERS_LAKE, config
 
 
 def _home(folder: Path, script: str) -> Path:

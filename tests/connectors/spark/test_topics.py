@@ -14,7 +14,7 @@ from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.topics import TASK_TOPIC, topic_names
 from moldau.errors import ConfigError
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 
 EACH = {
     **ORDERS_LAKE,

@@ -12,7 +12,7 @@ from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.sinks import start_sink_query
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.committed import committed
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 from tests.spark.topics import make_topic, numbers, send, stream
 
 pytestmark = pytest.mark.real

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from moldau.testing import SyncEmbeddedBroker
-from tests.connect.processes import Worker, command, wait_until
+from tests.connect.processes import Worker, wait_until
+from tests.connectors.spark.connector_worker import worker_of
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake
 from tests.spark.topics import make_topic, send
 
@@ -23,19 +21,6 @@ PATIENCE_S = 120.0
 @pytest.fixture(autouse=True)
 def _spark() -> None:
     need_spark()
-
-
-@contextmanager
-def worker_of(
-    broker: SyncEmbeddedBroker, name: str, config: dict[str, str], folder: Path
-) -> Iterator[Worker]:
-    file = folder / "connector.json"
-    file.write_text(json.dumps({"name": name, "config": config}))
-    words = ("run", str(file), "--state", str(folder / "state"))
-    where = ("--bootstrap", broker.bootstrap_servers, "--listen", "127.0.0.1:0")
-    with command(*words, *where, environment={}) as worker:
-        yield worker
-        assert worker.stop() == 0
 
 
 def each_topic(topics: list[str], folder: Path, **more: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import RealWorldRefused, Simulation, SimulationFailed
 from tests.runtime.arena import HOST, simulate
-from tests.runtime.test_transports import BIG, Frames, Recorder, pair
+from tests.runtime.transport_ends import BIG, Frames, Recorder, pair
 
 
 def test_writing_to_a_connection_that_was_reset_unnoticed_ends_it() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -17,9 +17,8 @@ from moldau.runtime import Runtime
 from moldau.runtime.real import run
 from moldau.streams.problems import OperatorFailed, RecordFailed
 from moldau.testing import SyncEmbeddedBroker
-from tests.spark.streams_apps import outs_of
 from tests.streams.broker.apps import Broker, RunningApp, clients
-from tests.streams.engine.test_failing_apps import Letter, Rows, modelled, outputs, wrong_letters
+from tests.streams.broker.failing_outcome import wrong_on_broker
 from tests.streams.failing_apps import FailingApp, Faults
 
 SEEDS: Final = int(os.environ.get("MOLDAU_FAILING_APPS", "60"))
@@ -46,26 +45,6 @@ async def play(broker: Broker, seed: int, name: str, state: str) -> None:
                 with suppress(*_STOPS):
                     await running.stop()
                 running.start(index=attempt if seed % 2 else 0)
-
-
-def wrong_on_broker(servers: str, seed: int, name: str) -> Any:
-    """What is wrong with what an app has written."""
-    app = FailingApp(seed)
-    model, said, _ = modelled(app)
-    topics: dict[str, Rows] = {}
-    letters: list[Letter] = []
-    for each in outs_of(servers, app.failing(Faults({}), name)):
-        topic = each.topic.removeprefix(f"{name}-")
-        topics.setdefault(topic, []).append((each.key, each.value, each.timestamp))
-        if topic == "dead":
-            letters.append((each.key, each.value, each.headers))
-    expected, found = outputs(app, model.topics), outputs(app, topics)
-    differ = {each: (expected[each], found[each]) for each in expected}
-    differ = {each: (one, other) for each, (one, other) in differ.items() if one != other}
-    letters_wrong = wrong_letters(app, said, letters)
-    if differ or letters_wrong is not None:
-        return app.text, differ, letters_wrong
-    return None
 
 
 def check(servers: str, seeds: range, folder: Path) -> None:

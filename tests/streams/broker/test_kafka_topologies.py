@@ -17,32 +17,12 @@ from moldau.runtime.real import run
 from moldau.streams import StreamsError
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.broker.apps import PARTITIONS, Broker, RunningApp, clients
-from tests.streams.kafka import kept
+from tests.streams.broker.kafka_scripts import all_scripts, sampled
 from tests.streams.kafka.answering import FAILED, ours
-from tests.streams.kafka.generated import FAMILIES, scripts
 from tests.streams.kafka.language import Answer, Script, Topology, shown
 
 AT_ONCE: Final = 6
 PARTS: Final = 10
-
-
-def suitable(script: Script) -> bool:
-    """Whether it leaves the wall clock alone, which only the driver can move."""
-    by_wall = any("punctuate wall" in line for line in script.topology)
-    return not by_wall and not any(line.startswith("clock ") for line in script.inputs)
-
-
-def sampled() -> list[Script]:
-    """One script of every third family."""
-    chosen = {f"{family} 3" for family in list(FAMILIES)[::3]}
-    return [each for each in scripts() if each.name in chosen and suitable(each)]
-
-
-def all_scripts() -> list[Script]:
-    """Return those by hand, then the first of each family, then the second of each, and so on."""
-    by_hand = [each.script for suite in kept.suites() for each in kept.written(suite)]
-    generated = sorted(scripts(), key=lambda each: int(each.name.rpartition(" ")[2]))
-    return [each for each in [*by_hand, *generated] if suitable(each)]
 
 
 async def on_broker(broker: Broker, script: Script, name: str, state: str) -> Answer:

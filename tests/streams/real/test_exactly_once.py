@@ -20,8 +20,8 @@ from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
+from tests.streams.real.machines import machines
 from tests.streams.real.running import App
-from tests.streams.real.test_kills import machines
 
 pytestmark = pytest.mark.real
 

@@ -12,8 +12,8 @@ import pytest
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Producer
 from moldau.testing import SyncEmbeddedBroker
+from tests.streams.real.machines import machines
 from tests.streams.real.running import App
-from tests.streams.real.test_kills import machines
 
 pytestmark = pytest.mark.real
 

@@ -21,6 +21,7 @@ from moldau.runtime.real_files import RealFiles
 from moldau.streams.rocks import RocksMemory, TaskDatabase
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
+from tests.streams.real.machines import machines
 from tests.streams.real.running import App
 
 pytestmark = pytest.mark.real
@@ -59,16 +60,6 @@ class Writer:
         self.counts[key] += 1
         self.largest[key] = line
         return line.encode()
-
-
-def machines(app: App, count: int) -> list[App]:
-    """The same app, each with a state directory of its own and one log."""
-    found = []
-    for index in range(count):
-        machine = App(app.servers, app.name, app.folder, app.which, app.partitions, app.settings)
-        machine.state = app.folder / f"machine-{index}"
-        found.append(machine)
-    return found
 
 
 def test_nothing_is_lost_though_workers_are_killed(moldau: MoldauBroker, tmp_path: Path) -> None:

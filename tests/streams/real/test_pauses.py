@@ -13,8 +13,8 @@ from moldau.client.sync import Admin, Consumer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.connect.processes import wait_until
+from tests.streams.real.machines import machines
 from tests.streams.real.running import App
-from tests.streams.real.test_kills import machines
 
 pytestmark = pytest.mark.real
 

@@ -17,7 +17,7 @@ from moldau.client import OtlpTracing, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.connect.processes import command
-from tests.connect.worker.test_end_to_end import TEXT
+from tests.connect.worker.scene import TEXT
 from tests.metrics.exposition import read_exposition
 from tests.metrics.monitoring import series_of
 from tests.metrics.otlp_receiver import Receiver, receiver

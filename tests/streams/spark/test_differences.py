@@ -15,51 +15,25 @@ from typing import Any, Final
 
 import pytest
 
-from moldau.client import NewTopic
-from moldau.client.sync import Admin, Producer
-from moldau.records import partition_for_key
-from moldau.streams import Streams
+from moldau.client.sync import Producer
 from moldau.streams.spark.limits import problem_on_spark
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.streams_apps import Reader, outs_of
 from tests.streams.broker.apps import PARTITIONS
+from tests.streams.broker.kafka_scripts import all_scripts, sampled
 from tests.streams.broker.random_apps import RandomApp, drawn_inputs
-from tests.streams.broker.test_kafka_topologies import all_scripts, sampled
-from tests.streams.broker.test_random_apps import wrong
+from tests.streams.broker.random_outcome import wrong
 from tests.streams.kafka.answering import FAILED, ours
 from tests.streams.kafka.language import Script, Topology, shown
 from tests.streams.spark.batches import Batches
+from tests.streams.spark.topology_input import Row, make_topics, write
 
 SEEDS: Final = int(os.environ.get("MOLDAU_SPARK_APPS", "4"))
 FIRST: Final = int(os.environ.get("MOLDAU_RANDOM_FIRST", "0"))
 PARTS: Final = 2
 EVERY: Final = int(os.environ.get("MOLDAU_SPARK_EVERY", "64"))
 """Of the scripts, each of so many is tried; 1 tries all."""
-
-Row = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes]]]
-
-
-def make_topics(servers: str, app: Streams) -> None:
-    plan = app.plan()
-    own = {topic.name for topic in plan.repartitions}
-    names = {*plan.source_topics(), *(n for each in plan.programs for n in each.outputs)} - own
-    configs = {"retention.ms": "-1"}
-    with Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([NewTopic(each, PARTITIONS, 1, configs) for each in sorted(names)])
-
-
-def write(producer: Producer, rows: Iterable[Row], keyless: dict[str, int]) -> None:
-    for topic, key, value, time, headers in rows:
-        if key is None:
-            partition = keyless.get(topic, 0) % PARTITIONS
-            keyless[topic] = keyless.get(topic, 0) + 1
-        else:
-            partition = partition_for_key(key, PARTITIONS)
-        producer.send(
-            topic, value, key=key, partition=partition, timestamp_ms=time, headers=headers
-        )
-    producer.flush()
 
 
 def random_app(servers: str, seed: int, folder: Path) -> list[Any]:

@@ -17,10 +17,10 @@ from moldau.client.sync import Producer
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.limits import problem_on_spark
 from moldau.testing import SyncEmbeddedBroker
-from tests.streams.broker.test_failing_apps import wrong_on_broker
+from tests.streams.broker.failing_outcome import wrong_on_broker
 from tests.streams.failing_apps import FailingApp, Faults
 from tests.streams.spark.batches import Batches
-from tests.streams.spark.test_differences import Row, make_topics, write
+from tests.streams.spark.topology_input import Row, make_topics, write
 
 SEEDS: Final = int(os.environ.get("MOLDAU_FAILING_SPARK_APPS", "20"))
 _STOPS_MAX: Final = 100

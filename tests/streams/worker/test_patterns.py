@@ -11,7 +11,7 @@ from moldau.streams import Streams
 from moldau.streams.running import run_here
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.running import Cluster
-from tests.streams.worker.test_queries import beside
+from tests.streams.worker.working import beside
 
 
 async def test_new_topics_are_taken_up(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +17,7 @@ from moldau.streams.worker.tasks import SLICE, TaskId, WorkerTask
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.counting import CountingTask, word_count
 from tests.streams.worker.running import Cluster
+from tests.streams.worker.working import beside
 
 
 def words(name: str) -> Streams:
@@ -27,19 +26,6 @@ def words(name: str) -> Streams:
     lines.group_by(lambda word: word).count(name="counts")
     app.global_table(f"{name}-names", str, key=str, name="names")
     return app
-
-
-async def beside(work: Coroutine[Any, Any, None], scenario: Coroutine[Any, Any, None]) -> None:
-    """The worker, as long as the scenario goes on."""
-    worker = asyncio.ensure_future(work)
-    told = asyncio.ensure_future(scenario)
-    await asyncio.wait([worker, told], return_when=asyncio.FIRST_COMPLETED)
-    if not told.done():
-        told.cancel()
-        await worker
-    worker.cancel()
-    await asyncio.wait([worker])
-    await told
 
 
 async def prepare(name: str, broker: SyncEmbeddedBroker, runtime: Runtime) -> Cluster:

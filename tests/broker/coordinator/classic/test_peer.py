@@ -23,19 +23,16 @@ from moldau.protocol.messages.describe_groups import (
 )
 from moldau.protocol.schemas.group_log import GroupMetadataValue
 from moldau.testing import SyncEmbeddedBroker
+from tests.broker.coordinator.classic.broker_properties import PROPERTIES
 from tests.broker.coordinator.classic.peer import OurPeer
 from tests.broker.coordinator.classic.records import lines, stored
-from tests.broker.coordinator.classic.script import SCRIPTS, SETTINGS, TOPICS, Played, play
+from tests.broker.coordinator.classic.script import SCRIPTS, TOPICS, Played, play
 from tests.broker.coordinator.classic.wire import WirePeer, ask_once, prepare
 from tests.broker.coordinator.classic.world import SmallWorld
 from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker
 
 FILES: Final = {path.stem: path for path in sorted(SCRIPTS.glob("*.txt"))}
-PROPERTIES: Final = {
-    **{name: str(value) for name, value in SETTINGS.items()},
-    "offsets.topic.num.partitions": "1",
-}
 BROKERS: Final = ["kafka", "moldau"]
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

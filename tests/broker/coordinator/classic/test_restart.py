@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from moldau.testing import SyncEmbeddedBroker
+from tests.broker.coordinator.classic.broker_properties import PROPERTIES
 from tests.broker.coordinator.classic.script import SCRIPTS, TOPICS, play
-from tests.broker.coordinator.classic.test_peer import PROPERTIES
 from tests.broker.coordinator.classic.wire import WirePeer, prepare
 from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker

@@ -7,14 +7,10 @@ from dataclasses import replace
 import pytest
 
 from moldau.broker.coordinator.transaction.producers import Producer
-from moldau.broker.coordinator.transaction.state import (
-    EPOCH_MAX,
-    TRANSITIONS,
-    TransactionStatus,
-)
+from moldau.broker.coordinator.transaction.state import EPOCH_MAX, TRANSITIONS, TransactionStatus
 from moldau.errors.codes import ErrorCode, KafkaError
+from tests.broker.coordinator.transaction.producer_epochs import A, B, at_epoch, refused
 from tests.broker.coordinator.transaction.table import ID, TIMEOUT_MS, Table
-from tests.broker.coordinator.transaction.test_producers import A, B, at_epoch, refused
 
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 INVALID = ErrorCode.INVALID_TXN_STATE

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.broker.coordinator.transaction.state import EPOCH_MAX, TransactionStatus
 from moldau.errors.codes import KafkaError
+from tests.broker.coordinator.transaction.producer_epochs import at_epoch
 from tests.broker.coordinator.transaction.table import Table
-from tests.broker.coordinator.transaction.test_producers import at_epoch
 
 STEPS = st.lists(
     st.tuples(

@@ -12,7 +12,7 @@ from moldau.connectors.spark.checkpoint.generations import Generation
 from moldau.connectors.spark.checkpoint.sink_directory import SinkDirectory
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.errors import ConfigError
-from tests.connectors.spark.test_config import ORDERS_LAKE
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 
 
 def _batches(folder: Path, count: int) -> None:

@@ -24,8 +24,8 @@ from moldau.connectors.spark.jobs import SinkJob
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 from tests.connectors.spark.runners import ids_in, orders, orders_lake
-from tests.connectors.spark.test_config import ORDERS_LAKE
 from tests.spark.topics import make_topic, send
 
 UNKNOWN = "batches that the checkpoint does not know"

@@ -17,8 +17,8 @@ from moldau.connectors.spark.checkpoint.starting_offsets import complete_offsets
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.testing import SyncEmbeddedBroker
+from tests.connectors.spark.orders_lake import ORDERS_LAKE
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
-from tests.connectors.spark.test_config import ORDERS_LAKE
 from tests.spark.topics import make_topic, send
 
 TWO = [TopicPartition("orders", 0), TopicPartition("orders", 1)]

@@ -1,0 +1,13 @@
+"""A pause in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+async def after(seconds: float) -> None:
+    """So much virtual time passes."""
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None)
+    await passed
