@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.connect.herder.herder import remove
 from moldau.connect.herder.operations import validated
 from moldau.connect.task.file_places import (
     FILE_DIRECTORIES,
@@ -20,6 +21,14 @@ SOURCE = {"name": "s", "connector.class": "FileStreamSource", "topic": "t"}
 SINK = {"name": "s", "connector.class": "FileStreamSink", "topics": "t"}
 TABLES = {"name": "s", "connector.class": "JdbcSource", "topic.prefix": "t-", "mode": "bulk"}
 ROWS = {"name": "s", "connector.class": "JdbcSink", "topics": "t"}
+TO_SPARK = {
+    "name": "s",
+    "connector.class": "SparkSink",
+    "topics": "t",
+    "value.schema": "id BIGINT",
+    "sink.format": "parquet",
+}
+FROM_SPARK = {"name": "s", "connector.class": "SparkSource", "topic": "t"}
 JAVA = {**SINK, "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
 
 
@@ -92,6 +101,86 @@ def test_a_database_that_is_a_file_is_below_a_named_directory(
     errors = {each.key: each.text for each in validated(given, worker, asks=False).errors}
     assert (FILE_DIRECTORIES not in errors.get("connection.url", "")) is is_allowed
     assert refused_files(given, {FILE_DIRECTORIES: with_own_files({}, [given])}) == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value", "is_allowed"),
+    [
+        (TO_SPARK, "checkpoint.location", "{}/logs/checkpoints", True),
+        (TO_SPARK, "checkpoint.location", "{}/secret", False),
+        (FROM_SPARK, "checkpoint.location", "file:{}/logs/out", False),
+        ({**TO_SPARK, "name": "../../secret"}, "checkpoint.location", "{}/logs/checkpoints", False),
+        ({**TO_SPARK, "name": "/secret"}, "checkpoint.location", "{}/logs/checkpoints", False),
+        ({**TO_SPARK, "name": "a/b"}, "checkpoint.location", "{}/logs/checkpoints", True),
+        (TO_SPARK, "sink.path", "{}/logs/rows", True),
+        (TO_SPARK, "sink.path", "file:{}/logs/rows", True),
+        (TO_SPARK, "sink.path", "file://{}/logs/rows", True),
+        (TO_SPARK, "sink.path", "{}/logs/../secret", False),
+        (TO_SPARK, "sink.path", "file:{}/secret", False),
+        (TO_SPARK, "sink.path", "FILE:{}/secret", False),
+        (TO_SPARK, "sink.path", "file://{}/secret", False),
+        (TO_SPARK, "sink.path", "file://here{}/logs", False),
+        (TO_SPARK, "sink.path", "file://{}/logs/%2e%2e/secret", False),
+        (TO_SPARK, "sink.path", "file://{}/secret/#/../../logs", False),
+        (TO_SPARK, "sink.path", "hdfs:{}/logs", False),
+        (FROM_SPARK, "source.path", "{}/logs/*.json", True),
+        (FROM_SPARK, "source.path", "{}/logs/{{a,b}}/*", True),
+        (FROM_SPARK, "source.path", "{}/{{logs,secret}}", False),
+        (FROM_SPARK, "source.path", "{}/logs/{{a,..}}/secret", False),
+        (FROM_SPARK, "source.path", "{}/logs/{{a,/../../secret}}", False),
+        (FROM_SPARK, "source.path", "{}/logs/\\.\\./secret", False),
+        (FROM_SPARK, "source.option.path", "{}/secret", False),
+        (FROM_SPARK, "source.option.sourceArchiveDir", "{}/secret", False),
+        (FROM_SPARK, "source.option.key", "{}/secret", False),
+        (FROM_SPARK, "source.option.dateFormat", "dd/MM/yyyy", True),
+        (FROM_SPARK, "source.option.uri", "sqlite:///{}/secret/a.db", False),
+        (FROM_SPARK, "source.option.uri", "http://localhost/secret", True),
+        (TO_SPARK, "sink.option.warehouse", "file://{}/secret", False),
+        (TO_SPARK, "sink.option.warehouse", "{}/logs/warehouse", True),
+        (TO_SPARK, "sink.option.checkpointLocation", "{}/secret", False),
+        (TO_SPARK, "jdbc.url", "jdbc:sqlite:{}/secret/a.db", False),
+        (TO_SPARK, "jdbc.url", "jdbc:sqlite:{}/logs/a.db", True),
+        (TO_SPARK, "jdbc.url", "jdbc:postgresql://localhost/secret", True),
+        (FROM_SPARK, "query", "SELECT * FROM csv.`{}/logs/a` JOIN text.`{}/secret/b`", False),
+        (FROM_SPARK, "query", "SELECT * FROM csv . `file:{}/secret/b`", False),
+        (FROM_SPARK, "query", "SELECT s.`a column`, '{}/secret' FROM csv.`{}/logs/a` s", True),
+        (FROM_SPARK, "source.table", "text.`{}/secret/a`", False),
+        (TO_SPARK, "transforms.sql", "SELECT * FROM source, text.`{}/secret`", False),
+    ],
+)
+def test_a_connector_of_spark_names_files_below_a_named_directory(
+    config: dict[str, str],
+    name: str,
+    value: str,
+    is_allowed: bool,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (folder / "cwd").mkdir()
+    monkeypatch.chdir(folder / "cwd")
+    given = {
+        **config,
+        "checkpoint.location": f"{folder}/logs/checkpoints",
+        name: value.format(folder, folder),
+    }
+    for directories in (f"{folder}/logs", f"{folder}/alias,."):
+        refused = refused_files(given, {FILE_DIRECTORIES: directories})
+        assert (set(refused) == set()) is is_allowed, refused
+        assert is_allowed or set(refused) == {name}
+
+
+def test_a_removal_leaves_what_a_connector_may_not_name(folder: Path) -> None:
+    checkpoints = folder / "secret" / "s"
+    (checkpoints / "1").mkdir(parents=True)
+    given = {
+        **TO_SPARK,
+        "sink.path": f"{folder}/logs/rows",
+        "checkpoint.location": f"{folder}/secret",
+        "checkpoint.cleanup": "true",
+    }
+    with pytest.raises(ConfigError, match=FILE_DIRECTORIES):
+        remove("s", given, {FILE_DIRECTORIES: f"{folder}/logs"}, set())
+    assert (checkpoints / "1").is_dir()
 
 
 def is_pattern(path: str) -> bool:

@@ -58,9 +58,10 @@ class Connector(Plugin):
     context: ConnectorContext
 
     @classmethod
-    def named_files(cls, props: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the settings of a resolved config that name files, with the paths. Override it
-        where a path is a part of a setting, as in the address of a database that is a file."""
+    def named_files(cls, props: Mapping[str, str]) -> Mapping[str, str | Sequence[str]]:
+        """Return the settings of a resolved config that name files, with the path or paths of each.
+        Override it where a path is a part of a setting, as in the address of a database that is a
+        file."""
         return {name: props[name] for name in cls.file_settings if name in props}
 
     def initialize(self, context: ConnectorContext) -> None:

@@ -27,6 +27,7 @@ from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import ConnectorState
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.diagnosis import trace_of, without
+from moldau.connect.task.file_places import check_files
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
@@ -508,6 +509,7 @@ def remove(
     if kind.removed is not Connector.removed:
         props, found = resolved(config, worker)
         secrets |= found
+        check_files(props, worker)
         kind().removed({**props, "name": name})
 
 

@@ -16,6 +16,7 @@ from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.refusals import BadRequest, Refusal
 from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.storage.keys import TargetState
+from moldau.connect.task.file_places import check_files
 from moldau.connect.task.settings import beneath, client_settings
 from moldau.errors.codes import ErrorCode
 
@@ -107,6 +108,7 @@ class Positions:
 
         def ask() -> bool:
             props, _ = resolved(config, self._herder.settings)
+            check_files(props, self._herder.settings)
             connector = connector_class(config)()
             assert isinstance(connector, SourceConnector)
             return connector.alter_offsets(props, wanted)
@@ -122,6 +124,7 @@ class Positions:
 
         def ask() -> bool:
             props, _ = resolved(config, self._herder.settings)
+            check_files(props, self._herder.settings)
             connector = connector_class(config)()
             assert isinstance(connector, SinkConnector)
             return connector.alter_offsets(props, offsets or {})

@@ -26,7 +26,9 @@ from moldau.runtime.places import resolved_path
 
 FILE_DIRECTORIES: Final = "connect.file.directories"
 WORKING_DIRECTORY: Final = "."
-_PATTERN: Final = re.compile(r"[*?\[]")
+_PATTERN: Final = re.compile(r"[*?\[{]")
+_LEADS_OUT: Final = re.compile(r"(^|[/{,])\.\.([/},]|$)|\{[^}]*/")
+_UNCLEAR: Final = re.compile(r"::|#|%2[ef]", re.IGNORECASE)
 _LOCAL: Final = ("file", "local")
 
 
@@ -35,7 +37,7 @@ def refused_files(config: Config, worker: Config) -> dict[str, str]:
     allow, each with the reason. A command that only checks a config has no such setting."""
     if FILE_DIRECTORIES not in worker:
         return {}
-    named = dict(_named(config))
+    named = list(_named(config))
     if not named:
         return {}
     entries = listed(resolved({FILE_DIRECTORIES: worker[FILE_DIRECTORIES]}, worker)[0],
@@ -45,7 +47,7 @@ def refused_files(config: Config, worker: Config) -> dict[str, str]:
     reason = f"The worker's {FILE_DIRECTORIES} {which} -> add that of the file there"
     return {
         name: reason
-        for name, path in named.items()
+        for name, path in named
         if not any(_is_below(_located(path), each) for each in directories)
     }
 
@@ -72,7 +74,9 @@ def _named(config: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
         found = connector_class(given).named_files(given)
     except MoldauError:
         return
-    yield from ((name, path) for name, path in found.items() if path)
+    for name, paths in found.items():
+        each = (paths,) if isinstance(paths, str) else paths
+        yield from ((name, path) for path in each if path)
 
 
 def _without_pattern(path: str) -> str:
@@ -87,16 +91,19 @@ def _root(path: str) -> str:
 
 def _located(path: str) -> str | None:
     """Return the place of a path or pattern with links resolved; None for what may lead out of
-    it."""
+    it, and for an address that readers understand differently."""
     fixed = _without_pattern(path)
-    if ".." in path[len(fixed) :].split("/"):
+    if _LEADS_OUT.search(path[len(fixed) :]):
         return None
     scheme, is_address, place = fixed.partition("://")
     if not is_address:
         return resolved_path(fixed)
+    if _UNCLEAR.search(fixed):
+        return None
     if scheme.lower() in _LOCAL:
-        return resolved_path(place)
-    if "::" in fixed or ".." in place.split("/"):
+        # Before the first slash is a host for some readers, and a folder or `~` for others.
+        return resolved_path(place) if place.startswith("/") else None
+    if ".." in place.split("/"):
         return None
     return f"{scheme.lower()}://{posixpath.normpath(place)}"
 

@@ -12,7 +12,7 @@ on. A folder with anything else in it stays: it may hold rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
 from moldau.connect.api import Problem, Task
@@ -23,6 +23,7 @@ from moldau.connectors.spark.checkpoint.address import CheckpointAddress
 from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.deployments import end_open_session
 from moldau.connectors.spark.messages import START
+from moldau.connectors.spark.named_files import named_files
 from moldau.connectors.spark.runner_client import RunnerClient, client_options
 from moldau.errors import ConfigError
 from moldau.spark.java import find_java
@@ -35,6 +36,10 @@ class SparkConnector(Connector):
     """A connector that checks the config and passes it to its task."""
 
     config_model: ClassVar[type[SparkConfig]]
+
+    @classmethod
+    def named_files(cls, props: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        return named_files(props)
 
     def start(self, props: Mapping[str, str]) -> None:
         super().start(props)
