@@ -41,7 +41,8 @@ def nodes(request: pytest.FixtureRequest) -> Iterator[Nodes]:
 
 
 @pytest.fixture(scope="module")
-def three_nodes() -> Iterator[Cluster]:
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes whose groups come to rest soon."""
-    with Cluster(brokers=3, settings=QUICK) as cluster:
+    folder = tmp_path_factory.mktemp("three-nodes")
+    with Cluster(brokers=3, directory=str(folder), settings=QUICK) as cluster:
         yield cluster

@@ -12,6 +12,7 @@ from tests.conformance.broker import MoldauBroker
 from tests.conformance.group_log import GroupLog
 from tests.conformance.group_story import story
 from tests.conformance.member_kinds import BOTH_WAYS, CAN, CLASSIC, KINDS, STATIC, Wish
+from tests.conformance.nodes import three_nodes as three_nodes
 from tests.conformance.quick_brokers import QUICK
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
@@ -19,7 +20,12 @@ from tests.peers.either_broker import Broker
 
 pytestmark = pytest.mark.real
 
+THREE = pytest.param("three_nodes", marks=pytest.mark.deep)
 OURS = [("quick_moldau", strategy) for strategy in (*CLASSIC, "consumer")]
+ON_THREE = [
+    pytest.param("three_nodes", strategy, marks=pytest.mark.deep)
+    for strategy in ("range", "cooperative-sticky", "consumer")
+]
 # Our members among others where the coordinator is Apache Kafka's.
 THEIRS = [("quick_kafka", strategy) for strategy in ("range", "cooperative-sticky", "consumer")]
 
@@ -54,7 +60,7 @@ def test_a_client_that_these_groups_are_without_is_named(client: str, tmp_path: 
     assert KINDS[client].command(Wish("", "", "", CAN[client][0], client), tmp_path)
 
 
-@pytest.mark.parametrize(("broker", "strategy"), OURS + THEIRS, indirect=["broker"])
+@pytest.mark.parametrize(("broker", "strategy"), OURS + ON_THREE + THEIRS, indirect=["broker"])
 def test_each_shares_with_ours_and_leads_once_and_follows_once(
     broker: Broker, strategy: str, tmp_path: Path
 ) -> None:
@@ -95,7 +101,7 @@ def client_of(member: str) -> str:
     return member.rpartition(".")[0]
 
 
-@pytest.mark.parametrize("broker", ["quick_moldau"], indirect=True)
+@pytest.mark.parametrize("broker", ["quick_moldau", THREE], indirect=True)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
 def test_all_in_one_group_are_restarted_one_by_one(
     broker: Broker, strategy: str, tmp_path: Path
@@ -120,7 +126,7 @@ def test_all_in_one_group_are_restarted_one_by_one(
         told.end()
 
 
-@pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)
+@pytest.mark.parametrize("broker", ["quick_moldau", THREE, "quick_kafka"], indirect=True)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
 def test_static_members_come_again_to_what_they_had(
     broker: Broker, strategy: str, tmp_path: Path
@@ -145,7 +151,7 @@ def test_static_members_come_again_to_what_they_had(
         told.end()
 
 
-@pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)
+@pytest.mark.parametrize("broker", ["quick_moldau", THREE, "quick_kafka"], indirect=True)
 def test_a_group_becomes_cooperative_in_two_rounds_of_restarts(
     broker: Broker, tmp_path: Path
 ) -> None:
@@ -164,7 +170,7 @@ def test_a_group_becomes_cooperative_in_two_rounds_of_restarts(
     assert [each for each, _ in groupby(each.strategy for each in log.rounds)] == [old, new]
 
 
-@pytest.mark.parametrize("broker", ["quick_moldau", "quick_kafka"], indirect=True)
+@pytest.mark.parametrize("broker", ["quick_moldau", THREE, "quick_kafka"], indirect=True)
 def test_a_group_goes_to_the_new_protocol_and_back_while_it_works(
     broker: Broker, tmp_path: Path
 ) -> None:

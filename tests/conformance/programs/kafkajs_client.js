@@ -26,7 +26,7 @@ const TIMEOUT_MS = 30000;
 const bytes = (told) => (told === null ? null : Buffer.from(told, "base64"));
 const text = (value) =>
   value === null || value === undefined ? null : Buffer.from(value).toString("base64");
-const client = (job) => new Kafka({ brokers: [job.bootstrap], logLevel: logLevel.ERROR });
+const client = (job) => new Kafka({ brokers: job.bootstrap.split(","), logLevel: logLevel.ERROR });
 
 async function withAdmin(job, work) {
   const admin = client(job).admin();

@@ -61,7 +61,7 @@ const tell = (fact) => process.stdout.write(JSON.stringify(fact) + "\n");
 
 async function main() {
   const kafka = new Kafka({
-    brokers: [wish.bootstrap],
+    brokers: wish.bootstrap.split(","),
     clientId: wish.name,
     logLevel: logLevel.ERROR,
   });

@@ -46,7 +46,7 @@ func main() {
 
 func produce(job jobs.Job) (any, error) {
 	options := []kgo.Opt{
-		kgo.SeedBrokers(job.Bootstrap),
+		kgo.SeedBrokers(job.Servers()...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(codecs[job.Codec]),
 		kgo.RequiredAcks(acks[job.Acks]),
@@ -103,7 +103,7 @@ func consume(job jobs.Job) (any, error) {
 		job.Topic: {job.Partition: kgo.NewOffset().At(job.Start)},
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(job.Bootstrap),
+		kgo.SeedBrokers(job.Servers()...),
 		kgo.ConsumePartitions(where),
 		kgo.FetchIsolationLevel(isolation),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
@@ -144,7 +144,7 @@ type administration func(context.Context, *kadm.Client, jobs.Job) (any, error)
 
 func withAdmin(do administration) func(jobs.Job) (any, error) {
 	return func(job jobs.Job) (any, error) {
-		client, err := kgo.NewClient(kgo.SeedBrokers(job.Bootstrap))
+		client, err := kgo.NewClient(kgo.SeedBrokers(job.Servers()...))
 		if err != nil {
 			return nil, err
 		}

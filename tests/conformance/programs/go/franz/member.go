@@ -24,7 +24,7 @@ func join(wish jobs.Wish, telling *jobs.Telling, over <-chan struct{}) error {
 		wanted = append(wanted, balancers[each])
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(wish.Bootstrap),
+		kgo.SeedBrokers(wish.Servers()...),
 		kgo.ClientID(wish.Name),
 		kgo.ConsumerGroup(wish.Group),
 		kgo.ConsumeTopics(wish.Topic),

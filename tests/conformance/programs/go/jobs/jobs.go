@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // Header is a pair of a name and a value that may be null.
@@ -43,6 +44,9 @@ type Job struct {
 	Value         string            `json:"value"`
 	Before        int64             `json:"before"`
 }
+
+// Servers are the addresses to begin with.
+func (j Job) Servers() []string { return strings.Split(j.Bootstrap, ",") }
 
 // Cluster is the answer to the job of that name.
 type Cluster struct {

@@ -26,6 +26,9 @@ type Wish struct {
 	Instance    string `json:"instance"`
 }
 
+// Servers are the addresses to begin with.
+func (w Wish) Servers() []string { return strings.Split(w.Bootstrap, ",") }
+
 // Session is the time after which a member that is not heard of is taken for dead.
 func (w Wish) Session() time.Duration { return time.Duration(w.SessionMs) * time.Millisecond }
 

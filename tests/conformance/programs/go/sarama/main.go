@@ -62,7 +62,7 @@ func produce(job jobs.Job) (any, error) {
 	if job.Idempotent {
 		config.Net.MaxOpenRequests = 1
 	}
-	producer, err := sarama.NewSyncProducer([]string{job.Bootstrap}, config)
+	producer, err := sarama.NewSyncProducer(job.Servers(), config)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func consume(job jobs.Job) (any, error) {
 	if job.ReadCommitted {
 		config.Consumer.IsolationLevel = sarama.ReadCommitted
 	}
-	consumer, err := sarama.NewConsumer([]string{job.Bootstrap}, config)
+	consumer, err := sarama.NewConsumer(job.Servers(), config)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func record(message *sarama.ConsumerMessage) jobs.Record {
 }
 
 func offset(job jobs.Job) (any, error) {
-	client, err := sarama.NewClient([]string{job.Bootstrap}, settings())
+	client, err := sarama.NewClient(job.Servers(), settings())
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func offset(job jobs.Job) (any, error) {
 
 func withAdmin(do func(sarama.ClusterAdmin, jobs.Job) (any, error)) func(jobs.Job) (any, error) {
 	return func(job jobs.Job) (any, error) {
-		admin, err := sarama.NewClusterAdmin([]string{job.Bootstrap}, settings())
+		admin, err := sarama.NewClusterAdmin(job.Servers(), settings())
 		if err != nil {
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func topics(admin sarama.ClusterAdmin, _ jobs.Job) (any, error) {
 }
 
 func cluster(job jobs.Job) (any, error) {
-	broker := sarama.NewBroker(job.Bootstrap)
+	broker := sarama.NewBroker(job.Servers()[0])
 	if err := broker.Open(settings()); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func join(wish jobs.Wish, telling *jobs.Telling, over <-chan struct{}) error {
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Interval = jobs.CommitInterval
 	config.Consumer.Return.Errors = false
-	consumer, err := sarama.NewConsumerGroup([]string{wish.Bootstrap}, wish.Group, config)
+	consumer, err := sarama.NewConsumerGroup(wish.Servers(), wish.Group, config)
 	if err != nil {
 		return err
 	}
