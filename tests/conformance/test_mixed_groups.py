@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.peers.either_broker import Broker
 pytestmark = pytest.mark.real
 
 THREE = pytest.param("three_nodes", marks=pytest.mark.deep)
-OURS = [("quick_moldau", strategy) for strategy in (*CLASSIC, "consumer")]
+OURS: list[Any] = [("quick_moldau", strategy) for strategy in (*CLASSIC, "consumer")]
 ON_THREE = [
     pytest.param("three_nodes", strategy, marks=pytest.mark.deep)
     for strategy in ("range", "cooperative-sticky", "consumer")
