@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +131,35 @@ def test_lines_of_json_are_written_as_protobuf(shell: Shell, tmp_path: Path) -> 
         assert "internal error" not in done.err
     done = shell("produce", "sent-proto", "--value-schema", "avro", source="{}\n")
     assert (done.code, done.err.count("\n"), "PROTOBUF" in done.err) == (1, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "lines"),
+    [
+        ("avro", None, ["{}"]),
+        ("protobuf", None, ["{}"]),
+        ("json-schema", None, ["{}"]),
+        ("avro", USER, ["no", "[1]", "5", "{}", '{"name": 1}', '{"name": []}']),
+        ("protobuf", PROTOBUF, ["no", "[1]", "5", "true"]),
+        ("json-schema", JSON_SCHEMA, ["no", "[1]", '{"name": 1}']),
+        ("json-schema", USER, ["{}"]),
+    ],
+)
+def test_an_error_of_a_line_has_no_types_of_python(
+    kind: str, schema: str | None, lines: list[str], shell: Shell, tmp_path: Path
+) -> None:
+    ends = {"avro": "avsc", "protobuf": "proto", "json-schema": "json"}
+    topic = f"typed-{kind}-{len(schema or '')}"
+    if schema is None:
+        shell.good("topic", "create", topic)
+    else:
+        ending = "avsc" if schema is USER else ends[kind]
+        put(shell, tmp_path, topic, f"user.{ending}", schema)
+    for line in lines:
+        done = shell("produce", topic, "--value-schema", kind, source=f"{line}\n")
+        assert (done.code > 0, "line=1" in done.err) == (True, True), done
+        assert not re.search(r"'?\b(str|int|list|dict|bool|NoneType)\b'?[,)]", done.err), done
+        assert "value.serializer" not in done.err
 
 
 def test_a_profile_names_the_registry(shell: Shell, registry: str, tmp_path: Path) -> None:

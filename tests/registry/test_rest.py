@@ -335,6 +335,19 @@ def test_a_subject_may_have_slashes_and_an_alias() -> None:
     on_registry(check)
 
 
+def test_a_field_of_a_wrong_kind_is_named_in_words_of_json() -> None:
+    async def check(rest: Answers, _: Memory) -> None:
+        for field, value, kind in (
+            ("alias", 5, "text"),
+            ("normalize", "yes", "true or false"),
+            ("defaultRuleSet", [], "an object"),
+        ):
+            status, body = await rest.ask("PUT", "/config/s", {field: value})
+            assert (status, kind in str(body)) == (400, True), body
+
+    on_registry(check)
+
+
 def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
     async def check(rest: Answers, _: Memory) -> None:
         for kind, part, end in (

@@ -32,6 +32,7 @@ MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 LATEST: Final = "latest"
 
 _VERSION_MAX: Final = 2**31 - 1
+_NAMES: Final[Mapping[type, str]] = {bool: "true or false", str: "text", dict: "an object"}
 _FIELDS: Final[Mapping[str, type]] = {
     "normalize": bool,
     "alias": str,
@@ -135,7 +136,7 @@ def config_of(body: bytes) -> dict[str, Any]:
     for name, kind in _FIELDS.items():
         value = found.get(name)
         if value is not None and type(value) is not kind:
-            raise bad_request(f"the field {name} must be of type {kind.__name__}")
+            raise bad_request(f"the field {name} must be {_NAMES[kind]}")
         if value is not None:
             made[name] = value
     if not made:

@@ -90,10 +90,10 @@ WEST = timezone(timedelta(hours=-8))
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"cents": 1999.99}, r"^cents: .* for int was expected, not 1999\.99 \(float\)"),
-        ({"cents": 3_000_000_000}, r"^cents: .*range of int .* 3000000000 \(int\)"),
-        ({"cents": True}, r"^cents: .*, not True \(bool\)"),
-        ({"cents": "5"}, r"^cents: .*, not '5' \(str\)"),
+        ({"cents": 1999.99}, r"^cents: .* for int was expected, not 1999\.99$"),
+        ({"cents": 3_000_000_000}, r"^cents: .*range of int .* 3000000000$"),
+        ({"cents": True}, r"^cents: .*, not True$"),
+        ({"cents": "5"}, r"^cents: .*, not '5'$"),
         ({"cents": None}, "^cents: "),
         ({"rate": 1e300}, r"^rate: .*range of float .* 1e\+300"),
         ({"rate": "1.5"}, "^rate: a number"),

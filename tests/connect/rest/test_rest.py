@@ -218,7 +218,9 @@ def test_configs_that_cannot_run_are_refused_with_key_and_reason(worker: Worker,
     refused(post({**numbers(name, 1), "tasks.max": "0"}), 400, "tasks.max")
     refused(post({"connector.class": "Nobody"}), 400, "Nobody")
     refused(post({}), 400, "connector.class")
-    refused(post({"connector.class": {"a": 1}}), 400, "connector.class")
+    refused(
+        post({"connector.class": {"a": 1}}), 400, "connector.class must be a text, not an object"
+    )
     refused(worker.ask("POST", "/connectors", {"config": numbers(name, 1)}), 400, "name")
     refused(worker.ask("POST", "/connectors", []), 400, "name")
     own = {"Content-Type": "application/json"}

@@ -26,7 +26,8 @@ def config_of(value: object, what: str = "the body") -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name, each in value.items():
         if isinstance(each, dict | list):
-            raise BadRequest(f"the setting {name} must be a text, not {type(each).__name__}")
+            kind = "an object" if isinstance(each, dict) else "a list"
+            raise BadRequest(f"the setting {name} must be a text, not {kind}")
         if isinstance(each, bool):
             each = str(each).lower()
         found[name] = None if each is None else str(each)

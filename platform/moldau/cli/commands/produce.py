@@ -394,7 +394,7 @@ def _send_documents(context: Context, out: _Out, progress: Progress) -> None:
 @contextmanager
 def _by_line(before: int) -> Iterator[None]:
     """Add to an error of the block the line that failed, and the lines that were not sent because
-    of it."""
+    of it. Leave out what is for programs: the type of a line, and the setting of its serializer."""
     from moldau.client.producer.bulk import Indices
 
     try:
@@ -404,7 +404,8 @@ def _by_line(before: int) -> Iterator[None]:
         at, left = facts.pop("at", None), facts.pop("left", None)
         if isinstance(at, int) and isinstance(left, Indices):
             lines = Indices(before + index + 1 for index in left)
-            del facts["accepted"], facts["records"]
+            for name in ("accepted", "records", "setting", "type"):
+                facts.pop(name, None)
             at = facts.pop("index", at)
             error.context = {**facts, "line": before + at + 1, "unsent_lines": lines}
         raise

@@ -119,16 +119,14 @@ def not_had() -> dict[Hashable, Exception]:
 
 
 def failed_to_serialize(place: Place, value: object, error: BaseException) -> SerializationFailed:
-    """Return the error that names the place, to be raised `from error`."""
+    """Return the error that names the place, to be raised `from error`. `value` may be a column of
+    values, one of which has the `index` of the error's context."""
     if isinstance(error, SerializationFailed) and "topic" in error.context:
         return error
-    facts = error.context if isinstance(error, MoldauError) else {}
-    return SerializationFailed(
-        f"the {place.side} cannot be serialized: {told(error)}",
-        **{
-            **facts,
-            "topic": place.topic,
-            "type": type(value).__name__,
-            "setting": f"{place.side}.serializer",
-        },
-    )
+    facts = dict(error.context) if isinstance(error, MoldauError) else {}
+    if not isinstance(error, MoldauError) or isinstance(error, SerializationFailed):
+        index = facts.get("index")
+        failed = value[index] if isinstance(index, int) and isinstance(value, Sequence) else value
+        facts["type"] = type(failed).__name__
+    facts |= {"topic": place.topic, "setting": f"{place.side}.serializer"}
+    return SerializationFailed(f"the {place.side} cannot be serialized: {told(error)}", **facts)

@@ -30,6 +30,7 @@ from moldau.client.serdes.protobuf import ProtobufDeserializer, ProtobufSerializ
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.errors import ConfigError
+from moldau.values.avro.plain import told
 from moldau.values.avro.read import shape_of
 from moldau.values.avro.texts import NULL, JsonValues, without_names
 from moldau.values.failures import DeserializationFailed, SerializationFailed
@@ -191,9 +192,7 @@ class ProtobufLines:
 
         def of_object(value: Any, _: str) -> bytes:
             if not isinstance(value, dict):
-                raise SerializationFailed(
-                    "an object of JSON was expected", found=type(value).__name__
-                )
+                raise SerializationFailed(f"an object of JSON was expected, not {told(value)}")
             fields = {name: each for name, each in value.items() if name != _TYPE}
             return write(fields, value.get(_TYPE))
 

@@ -20,6 +20,8 @@ Fit = Callable[[Any], Any]
 """Returns the value to write. Raises Misfit if the value does not fit."""
 
 _TOLD_MAX: Final = 60
+_PLAIN: Final = (type(None), bool, int, float, str, list, dict)
+"""The types that are seen from a value's text: those of JSON."""
 _FLOAT: Final = struct.Struct("<f")
 _RANGES: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 
@@ -30,7 +32,9 @@ class Misfit(Exception):
     def __init__(self, expected: str, value: object) -> None:
         super().__init__()
         self.expected = expected
-        self.found = f"{told(value)} ({type(value).__name__})"
+        self.found = told(value)
+        if type(value) not in _PLAIN:
+            self.found += f" ({type(value).__name__})"
         self.path: list[str] = []
 
     def within(self, step: str) -> Misfit:
