@@ -53,15 +53,20 @@ def bad_values(case: Mapping[str, str]) -> list[bytes]:
     if case["bad"] == "undecodable":
         return [b"\x07 no record %d" % number for number in range(BAD)]
     if case["bad"] == "refused":
-        return [_without_key(number) for number in range(BAD)]
+        return [_without_key(case, number) for number in range(BAD)]
     return []
 
 
-def _without_key(number: int) -> bytes:
+def _without_key(case: Mapping[str, str], number: int) -> bytes:
+    """Return a row of the columns that the table has, but for the key: a row with another column is
+    the table's problem, and ends the task whatever is tolerated."""
     types = {"id": "int32", "name": "string", "amount": "int64"}
+    if case["transform"] == "replace":
+        del types["name"]
     fields = [{"field": name, "type": each, "optional": True} for name, each in types.items()]
     schema = {"type": "struct", "name": "bad", "optional": False, "fields": fields}
-    payload = {"id": None, "name": f"bad {number}", "amount": None}
+    payload = {"id": None, "name": f"bad {number}", "amount": number}
+    payload = {name: payload[name] for name in types}
     return json.dumps({"schema": schema, "payload": payload}).encode()
 
 
