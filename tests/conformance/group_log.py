@@ -245,12 +245,17 @@ class GroupLog:
         self._held = dict(shares)
 
 
+def partition_of(group: str, count: int) -> int:
+    """Which of so many partitions of the log has the group; its leader is the coordinator."""
+    return abs(java_string_hash(group)) % count
+
+
 async def read_group_log(bootstrap: str, group: str, topic: str) -> GroupLog:
     """All that the coordinator has written of the group until now."""
     log = GroupLog(group, topic)
     async with asyncio.timeout(30), Consumer(bootstrap_servers=bootstrap) as consumer:
         count = len(await consumer.partitions(OFFSETS_TOPIC))
-        where = TopicPartition(OFFSETS_TOPIC, abs(java_string_hash(group)) % count)
+        where = TopicPartition(OFFSETS_TOPIC, partition_of(group, count))
         consumer.assign([where])
         await consumer.seek_to_beginning()
         end = (await consumer.end_offsets([where]))[where]

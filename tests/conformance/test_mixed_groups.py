@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from moldau.testing import Cluster
 from tests.conformance.broker import MoldauBroker
-from tests.conformance.group_log import GroupLog
+from tests.conformance.group_log import OFFSETS_TOPIC, GroupLog, partition_of
 from tests.conformance.group_story import story
 from tests.conformance.member_kinds import BOTH_WAYS, CAN, CLASSIC, KINDS, STATIC, Wish
 from tests.conformance.nodes import three_nodes as three_nodes
@@ -30,6 +31,7 @@ ON_THREE = [
 # Our members among others where the coordinator is Apache Kafka's.
 THEIRS = [("quick_kafka", strategy) for strategy in ("range", "cooperative-sticky", "consumer")]
 
+OFFSETS_PARTITIONS = 50  # of the log of groups, unless a broker is told otherwise
 LONG_SESSION_MS = 45_000  # in which any client can come again
 
 
@@ -209,6 +211,29 @@ def test_all_outlive_a_broker_that_is_killed(strategy: str, tmp_path: Path) -> N
         broker.kill()
         broker.start()
         told.shared_by(*members)
+        while len(members) > 1:
+            members.pop(0).leave()
+            told.shared_by(*members)
+        told.end()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
+def test_all_outlive_the_death_of_their_coordinator(
+    three_nodes: Cluster, strategy: str, tmp_path: Path
+) -> None:
+    """The group moves to another node while it works, and may move back; then they leave."""
+    group = f"moved-{strategy}"
+    with story(three_nodes, strategy, group, 12, tmp_path) as told:
+        members = [told.members.start(client) for client in (*others(strategy, tmp_path), "moldau")]
+        told.shared_by(*members)
+        where = partition_of(group, OFFSETS_PARTITIONS)
+        coordinator = three_nodes.leader_of(OFFSETS_TOPIC, where)
+        three_nodes.kill(coordinator)
+        told.shared_by(*members)
+        assert three_nodes.leader_of(OFFSETS_TOPIC, where) != coordinator
+        three_nodes.start(coordinator)
+        three_nodes.await_in_sync(group)
         while len(members) > 1:
             members.pop(0).leave()
             told.shared_by(*members)
