@@ -1,4 +1,4 @@
-"""The connectors of a document, over the REST API of a Connect worker, moldau's or Java's.
+"""Connectors and their stored offsets, over the REST API of a Connect worker, moldau's or Java's.
 
 Invariant: no secret is in a step. A worker shows its secrets as `[hidden]`; that counts as equal.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KIND: Final = "connector"
 TIMEOUT_S: Final = 100.0
 _TOO_HIGH: Final = 400
+STOPPED: Final = "STOPPED"
 _PASSWORD: Final = "PASSWORD"  # noqa: S105 - the name of a type
 Config = Mapping[str, str]
 
@@ -179,6 +180,58 @@ def found_connectors(rest: Rest) -> dict[str, dict[str, str]]:
 def configs_of(answer: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return the configs in an answer about all connectors."""
     return {name: dict(each["info"]["config"]) for name, each in answer.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """How far a connector has come in one partition of its source or of a topic."""
+
+    partition: Mapping[str, Any]
+    offset: Mapping[str, Any]
+
+
+class NotStopped(RestRefused):
+    """Offsets change only while their connector is stopped."""
+
+    def __init__(self, name: str, status: int) -> None:
+        super().__init__(
+            f"offsets change only while the connector is stopped: `moldau connect stop {name}` "
+            "before, and `resume` after it",
+            status,
+        )
+
+
+def stored_offsets(rest: Rest, name: str) -> list[StoredOffset]:
+    """Return the stored offsets of a connector."""
+    found = rest.ask("GET", rest.connector(name, "/offsets"))["offsets"]
+    return [StoredOffset(each["partition"], each["offset"]) for each in found]
+
+
+def set_offsets(rest: Rest, name: str, offsets: Any) -> str:
+    """Store the offsets of a request's body. Return what the worker says, or raise NotStopped."""
+    return _change_offsets(rest, "PATCH", name, offsets)
+
+
+def reset_offsets(rest: Rest, name: str) -> str:
+    """Forget all offsets of a connector. Return what the worker says, or raise NotStopped."""
+    return _change_offsets(rest, "DELETE", name, None)
+
+
+def _change_offsets(rest: Rest, method: str, name: str, body: Any) -> str:
+    try:
+        return str(rest.ask(method, rest.connector(name, "/offsets"), body)["message"])
+    except RestRefused as error:
+        if _state(rest, name) in (STOPPED, None):
+            raise
+        raise NotStopped(name, error.status) from error
+
+
+def _state(rest: Rest, name: str) -> str | None:
+    """Return the state of a connector; None if the worker gives none."""
+    try:
+        return str(rest.ask("GET", rest.connector(name, "/status"))["connector"]["state"])
+    except RestRefused:
+        return None
 
 
 @dataclass

@@ -167,7 +167,10 @@ def test_offsets_of_a_sink_are_those_of_its_group(
     other = {"offsets": [{"partition": missing, "offset": {"kafka_offset": 3}}]}
     refused(worker.ask("PATCH", one, other), 400, "does not exist: the topic has 1")
     back = {"offsets": [{"partition": where, "offset": {"kafka_offset": 3}}]}
-    assert worker.ask("PATCH", one, back)[0] == 200
+    runs = connect("offsets", name, "--set", json.dumps(back), "--url", worker.url, "--json")
+    assert (runs.returncode, list(json.loads(runs.stdout))) == (0, ["message"])
+    runs = connect("offsets", name, "--url", worker.url, "--json")
+    assert (runs.returncode, json.loads(runs.stdout)) == (0, back)
     worker.ask("PUT", f"/connectors/{name}/resume")
 
     wait_until(lambda: content(out)[5:] == ["0:3", "0:4"], "the last two came again")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_table
-from moldau.operations.connectors import Rest, RestRefused
+from moldau.operations.connectors import reset_offsets, set_offsets, stored_offsets
 
 Act = Callable[[Namespace, Context], int]
 
@@ -100,45 +101,31 @@ def delete_connectors(arguments: Namespace, context: Context) -> int:
     return _done(arguments, context, "deleted", arguments.names)
 
 
-def _offsets(rest: Rest, arguments: Namespace) -> Any:
-    path = rest.connector(arguments.name, "/offsets")
-    try:
-        if arguments.reset:
-            return rest.ask("DELETE", path)
-        if arguments.set:
-            return rest.ask("PATCH", path, _body(arguments.set))
-    except RestRefused as error:
-        if _is_stopped(rest, arguments.name):
-            raise
-        raise RestRefused(
-            f"offsets change only while the connector is stopped: `moldau connect stop "
-            f"{arguments.name}` before, and `resume` after it"
-        ) from error
-    return rest.ask("GET", path)
-
-
-def _is_stopped(rest: Rest, name: str) -> bool:
-    """Whether the connector is stopped, or its state cannot be had: then the error stays."""
-    try:
-        status = rest.ask("GET", rest.connector(name, "/status"))
-    except RestRefused:
-        return True
-    return bool(status["connector"]["state"] == "STOPPED")
-
-
 def change_offsets(arguments: Namespace, context: Context) -> int:
     if arguments.set and arguments.reset:
         raise UsageError("--set and --reset exclude each other")
+    if not arguments.set and not arguments.reset:
+        return _show_offsets(arguments, context)
     with open_rest(arguments, context) as rest:
-        answer = _offsets(rest, arguments)
+        if arguments.reset:
+            done = reset_offsets(rest, arguments.name)
+        else:
+            done = set_offsets(rest, arguments.name, _body(arguments.set))
     if arguments.json:
-        write_json(context.out, answer)
-    elif "message" in answer:
-        context.out.write(f"{answer['message']}\n")
+        write_json(context.out, {"message": done})
     else:
-        rows = [(json.dumps(each["partition"]), json.dumps(each["offset"]))
-                for each in answer["offsets"]]  # fmt: skip
-        write_table(context.out, ("PARTITION", "OFFSET"), rows)
+        context.out.write(f"{done}\n")
+    return Exit.DONE
+
+
+def _show_offsets(arguments: Namespace, context: Context) -> int:
+    with open_rest(arguments, context) as rest:
+        offsets = stored_offsets(rest, arguments.name)
+    if arguments.json:
+        write_json(context.out, {"offsets": [asdict(each) for each in offsets]})
+        return Exit.DONE
+    rows = [(json.dumps(each.partition), json.dumps(each.offset)) for each in offsets]
+    write_table(context.out, ("PARTITION", "OFFSET"), rows)
     return Exit.DONE
 
 
