@@ -14,18 +14,14 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
-
-if TYPE_CHECKING:
-    from moldau.client.admin.admin import Admin
-    from moldau.client.admin.delegation_tokens import DelegationToken
 
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PERIOD: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])")
@@ -91,31 +87,22 @@ def _add_end(parser: ArgumentParser) -> None:
 
 
 def _create(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.delegation_tokens import TokenAdmin
-    from moldau.operations.acls import principal_of
+    from moldau.operations.tokens import create, facts_of, login_of
 
-    owner = None if arguments.owner is None else principal_of(arguments.owner)
-    renewers = [principal_of(each) for each in arguments.renewer]
     path = arguments.out
     shared = {} if path is None else shared_settings(arguments, context)
 
     token = on_cluster(
         arguments,
         context,
-        lambda client: TokenAdmin(client).create(
-            owner=owner, renewers=renewers, max_lifetime_ms=arguments.lifetime
-        ),
+        lambda client: create(client, arguments.owner, arguments.renewer, arguments.lifetime),
     )
     if path is not None:
-        settings = {
-            **shared,
-            "sasl.mechanism": arguments.mechanism,
-            "sasl.jaas.config": token.jaas_config(),
-        }
+        settings = {**shared, **login_of(token, arguments.mechanism)}
         write_login(path, settings, f"A delegation token of {token.owner}: keep it private.")
     if arguments.json:
         secret = {} if path is not None else {"hmac": token.password}
-        write_json(context.out, _row(token) | secret)
+        write_json(context.out, facts_of(token) | secret)
         return Exit.DONE
     lines = [f"created {token.token_id} of {token.owner}, until {_time(token.expires_ms)}"]
     if path is None:
@@ -127,13 +114,11 @@ def _create(arguments: Namespace, context: Context) -> int:
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.delegation_tokens import TokenAdmin
-    from moldau.operations.acls import principal_of
+    from moldau.operations.tokens import facts_of, found_tokens
 
-    owners = None if arguments.owner is None else [principal_of(each) for each in arguments.owner]
-    tokens = on_cluster(arguments, context, lambda client: TokenAdmin(client).describe(owners))
+    tokens = on_cluster(arguments, context, lambda client: found_tokens(client, arguments.owner))
     if arguments.json:
-        write_json(context.out, [_row(each) for each in tokens])
+        write_json(context.out, [facts_of(each) for each in tokens])
         return Exit.DONE
     cells = [
         [
@@ -147,36 +132,21 @@ def _list(arguments: Namespace, context: Context) -> int:
 
 
 def _renew(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.delegation_tokens import TokenAdmin
+    from moldau.operations.tokens import renew
 
-    async def renew(client: Admin) -> int:
-        token = await _found(client, arguments.token)
-        return await TokenAdmin(client).renew(token.hmac, arguments.period)
-
-    expires_ms = on_cluster(arguments, context, renew)
+    expires_ms = on_cluster(
+        arguments, context, lambda client: renew(client, arguments.token, arguments.period)
+    )
     return _done(arguments, context, "renewed", expires_ms)
 
 
 def _expire(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.delegation_tokens import TokenAdmin
+    from moldau.operations.tokens import expire
 
-    async def expire(client: Admin) -> int:
-        token = await _found(client, arguments.token)
-        return await TokenAdmin(client).expire(token.hmac, arguments.after)
-
-    expires_ms = on_cluster(arguments, context, expire)
-    return _done(arguments, context, "ended", expires_ms)
-
-
-async def _found(client: Admin, token_id: str) -> DelegationToken:
-    from moldau.client.admin.delegation_tokens import TokenAdmin
-
-    for each in await TokenAdmin(client).describe():
-        if each.token_id == token_id:
-            return each
-    raise UsageError(
-        f"there is no token {token_id} that this user may see; `moldau token list` shows them"
+    expires_ms = on_cluster(
+        arguments, context, lambda client: expire(client, arguments.token, arguments.after)
     )
+    return _done(arguments, context, "ended", expires_ms)
 
 
 def _done(arguments: Namespace, context: Context, done: str, expires_ms: int) -> int:
@@ -192,19 +162,6 @@ def _time(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError):
         return "never"
-
-
-def _row(token: DelegationToken) -> dict[str, object]:
-    """What may be shown of a token: all but its secret."""
-    return {
-        "token": token.token_id,
-        "owner": token.owner,
-        "requester": token.requester,
-        "renewers": list(token.renewers),
-        "issued_ms": token.issued_ms,
-        "expires_ms": token.expires_ms,
-        "ends_ms": token.ends_ms,
-    }
 
 
 command = ActionCommand(
