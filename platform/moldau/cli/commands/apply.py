@@ -13,12 +13,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
+    Connected,
     add_connection_arguments,
     opened_admin,
+    opened_registry,
     profile_beside,
 )
 from moldau.cli.commands.registry_place import DEFAULT, VARIABLE, registry_place, registry_settings
@@ -31,10 +33,13 @@ from moldau.errors import MoldauError
 if TYPE_CHECKING:
     from moldau.cli.commands.cluster_connection import Opened
     from moldau.client.admin.admin import Admin
-    from moldau.client.sync import SchemaRegistry
+    from moldau.client.serdes.registry.client import SchemaRegistry
     from moldau.operations.connectors import Rest
     from moldau.operations.documents import Documents
     from moldau.operations.plan import PlanStep
+
+T = TypeVar("T", bound=Connected)
+C = TypeVar("C", contravariant=True)
 
 _CONNECT: Final = "--connect"
 
@@ -63,33 +68,33 @@ class Part(Protocol):
     def do(self, step: PlanStep) -> None: ...
 
 
-class ClusterNoun(Protocol):
-    """The same for what a cluster has, by its client."""
+class Noun(Protocol[C]):
+    """The same for what a cluster or a registry has, by its client."""
 
     @property
     def kind(self) -> str: ...
 
-    async def plan(self, admin: Admin, /) -> list[PlanStep]: ...
+    async def plan(self, client: C, /) -> list[PlanStep]: ...
 
-    async def do(self, admin: Admin, step: PlanStep, /) -> None: ...
+    async def do(self, client: C, step: PlanStep, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPart:
+class OpenedPart(Generic[T]):
     """Plans and does the steps of a noun over an open connection."""
 
-    admin: Opened[Admin]
-    noun: ClusterNoun
+    opened: Opened[T]
+    noun: Noun[T]
 
     @property
     def kind(self) -> str:
         return self.noun.kind
 
     def plan(self) -> list[PlanStep]:
-        return self.admin.run(self.noun.plan)
+        return self.opened.run(self.noun.plan)
 
     def do(self, step: PlanStep) -> None:
-        self.admin.run(lambda client: self.noun.do(client, step))
+        self.opened.run(lambda client: self.noun.do(client, step))
 
 
 class ApplyCommand:
@@ -199,20 +204,21 @@ def _parts(
         admin = stack.enter_context(opened_admin(arguments, context))
         if "users" in named:
             users = _users(arguments, context, documents, admin, "users" in pruned)
-            yield ClusterPart(admin, users)
+            yield OpenedPart(admin, users)
         if "quotas" in named:
             quotas = Quotas(documents.quotas, prunes="quotas" in pruned)
-            yield ClusterPart(admin, quotas)
+            yield OpenedPart(admin, quotas)
         if "acls" in named:
-            yield ClusterPart(admin, Acls(documents.acls, prunes="acls" in pruned))
+            yield OpenedPart(admin, Acls(documents.acls, prunes="acls" in pruned))
         if "topics" in named:
             topics = Topics(admin.runtime, documents.topics, prunes="topics" in pruned)
-            yield ClusterPart(admin, topics)
+            yield OpenedPart(admin, topics)
     places = Places(arguments, context, stack)
     if "schemas" in named:
         from moldau.operations.schemas import Schemas
 
-        yield Schemas(places.registry(), documents.schemas, prunes="schemas" in pruned)
+        schemas = Schemas(documents.schemas, prunes="schemas" in pruned)
+        yield OpenedPart(places.registry(), schemas)
     if "connectors" in named:
         from moldau.operations.connectors import Connectors
 
@@ -225,7 +231,7 @@ def _users(
     documents: Documents,
     admin: Opened[Admin],
     prunes: bool,
-) -> ClusterNoun:
+) -> Noun[Admin]:
     from moldau.link.security import user_of
     from moldau.operations.users import UserOptions, Users, read_password
     from moldau.runtime.real_files import RealFiles
@@ -332,17 +338,15 @@ class Places:
         """Whether something names a registry."""
         return registry_place(self._arguments.registry, self._context, *self._clusters) is not None
 
-    def registry(self) -> SchemaRegistry:
+    def registry(self) -> Opened[SchemaRegistry]:
         """Return the registry's client."""
-        from moldau.client.sync import SchemaRegistry
-
         settings = registry_settings(
             self._arguments.registry,
             self._arguments.command_config,
             self._context,
             profile_beside(self._context, *self._clusters),
         )
-        return self._stack.enter_context(SchemaRegistry(settings))
+        return self._stack.enter_context(opened_registry(settings))
 
     @property
     def has_worker(self) -> bool:

@@ -18,6 +18,7 @@ from moldau.cli.output import write_lines
 if TYPE_CHECKING:
     from moldau.cli.profiles import Profile
     from moldau.client.admin.admin import Admin
+    from moldau.client.serdes.registry.client import SchemaRegistry
     from moldau.config import Source
     from moldau.errors.codes import KafkaError
     from moldau.runtime.interface import Runtime
@@ -35,14 +36,19 @@ _SETTINGS: Final = {
 }
 
 
-class Client(Protocol):
-    """The methods that producers, consumers and admin clients share."""
-
-    async def start(self) -> None: ...
+class Connected(Protocol):
+    """A client with connections to close."""
 
     async def aclose(self) -> None: ...
 
 
+class Client(Connected, Protocol):
+    """The methods that producers, consumers and admin clients share."""
+
+    async def start(self) -> None: ...
+
+
+B = TypeVar("B", bound=Connected)
 C = TypeVar("C", bound=Client)
 T = TypeVar("T")
 K = TypeVar("K")
@@ -215,11 +221,11 @@ def _as_it_is(error: KafkaError) -> KafkaError:
     return error
 
 
-class Opened(Generic[C]):
+class Opened(Generic[B]):
     """A connected client; `run` gives it an action and waits for the result."""
 
     def __init__(
-        self, threaded: ThreadedRuntime, runtime: Runtime, client: C, naming: Naming
+        self, threaded: ThreadedRuntime, runtime: Runtime, client: B, naming: Naming
     ) -> None:
         from moldau.cli.shell import Interruptible
 
@@ -229,7 +235,7 @@ class Opened(Generic[C]):
         self._naming = naming
         self._work = Interruptible()
 
-    def run(self, action: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+    def run(self, action: Callable[[B], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `action(client)`. Ctrl-C ends the action first, then is raised. The
         error of an unknown topic or group names the nearest one."""
         from moldau.errors.codes import KafkaError
@@ -263,16 +269,41 @@ class Opened(Generic[C]):
 def opened(make: Callable[[Runtime], C], naming: Naming = _as_it_is) -> Iterator[Opened[C]]:
     """Start the client that `make(runtime)` returns, and close it at the end of the block. `naming`
     names the right that an error is about."""
+
+    async def start(runtime: Runtime) -> C:
+        client = make(runtime)
+        await client.start()
+        return client
+
+    with _connected(start, naming) as ready:
+        yield ready
+
+
+@contextmanager
+def opened_registry(settings: Mapping[str, object]) -> Iterator[Opened[SchemaRegistry]]:
+    """Make the client of a registry, and close it at the end of the block. It connects with the
+    first request."""
+    from moldau.client.serdes.registry.client import SchemaRegistry
+
+    async def make(runtime: Runtime) -> SchemaRegistry:
+        return SchemaRegistry(settings, runtime=runtime)
+
+    with _connected(make, _as_it_is) as ready:
+        yield ready
+
+
+@contextmanager
+def _connected(
+    make: Callable[[Runtime], Coroutine[Any, Any, B]], naming: Naming
+) -> Iterator[Opened[B]]:
     from moldau.runtime.threaded import ThreadedRuntime
 
     with ThreadedRuntime("moldau-cli") as threaded:
 
-        async def start(runtime: Runtime) -> Opened[C]:
-            client = make(runtime)
-            await client.start()
-            return Opened(threaded, runtime, client, naming)
+        async def ready_client(runtime: Runtime) -> Opened[B]:
+            return Opened(threaded, runtime, await make(runtime), naming)
 
-        ready = threaded.run(start)
+        ready = threaded.run(ready_client)
         try:
             yield ready
         finally:

@@ -72,8 +72,7 @@ def _document(
     if "schemas" in chosen:
         from moldau.operations import schemas
 
-        registry = places.registry()
-        document["schemas"] = schemas.exported(registry, registry.subjects())
+        document["schemas"] = places.registry().run(schemas.exported)
     if "connectors" in chosen:
         from moldau.operations import connectors
 

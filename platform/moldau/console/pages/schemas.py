@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from moldau.client.serdes.registry.schemas import (
     Compatibility,
-    Config,
     RegisteredSchema,
     RegistryError,
 )
@@ -29,6 +28,7 @@ from moldau.console.pages.paging import paged
 from moldau.console.pages.previews import Effect, Form, Preview, check_typed, given, preview_page
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.texts import indented
+from moldau.operations import schemas
 from moldau.values.schema import AVRO, JSON, PROTOBUF, Schema
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Schemas:
         if not text:
             raise BadForm("schema: paste the text of the schema to check")
         registry, name = self._registry(), request.path_params["name"]
-        latest = (await latest_of(registry, name)).schema
+        latest = (await schemas.latest_version(registry, name)).schema
         given = Schema(text, latest.type, latest.references)
         return await self._subject(request, await registry.is_compatible(name, given, None), text)
 
@@ -117,8 +117,8 @@ class Schemas:
         number = version_of(query.get("version"), versions, versions[-1])
         earlier = [each for each in versions if each < number]
         other = version_of(query.get("against"), versions, earlier[-1] if earlier else number)
-        found = await as_it_is(registry, name, number)
-        before = found if other == number else await as_it_is(registry, name, other)
+        found = await schemas.stored_version(registry, name, number)
+        before = found if other == number else await schemas.stored_version(registry, name, other)
         return self._renderer.page(
             request,
             "schema.html",
@@ -149,8 +149,8 @@ class Schemas:
         subject, schema = _named(form)
         registry = self._registry()
         try:
-            versions = await _versions(registry, subject)
-            found = await _judged(registry, subject, schema)
+            versions = await schemas.versions_of(registry, subject)
+            found = await schemas.check_schema(registry, subject, schema)
         except RegistryError as error:
             if error.status not in _INVALID:
                 raise
@@ -179,7 +179,7 @@ class Schemas:
         """Register a schema as the next version of a subject, of the type that it has."""
         registry, name = self._registry(), request.path_params["name"]
         text = given(await form_of(request), "schema")
-        latest = (await latest_of(registry, name)).schema
+        latest = (await schemas.latest_version(registry, name)).schema
         await registry.register(name, Schema(text, latest.type, latest.references))
         return see(_path(name))
 
@@ -195,7 +195,7 @@ class Schemas:
     async def plan_level(self, request: Request) -> Response:
         """Show what another compatibility level asks for."""
         subject, level = _level(await form_of(request))
-        before = await self._level_of(subject)
+        before = await schemas.level_of(self._registry(), subject or None) or ""
         where = subject or "all subjects without a level of their own"
         effects = [
             Effect(kind, f"{where}: {each or 'as all others'}")
@@ -217,20 +217,8 @@ class Schemas:
         subject, level = _level(await form_of(request))
         if not _is_one(subject) and not visitor_of(request).has(Role.ADMIN):
             raise NotAllowed("the level of all subjects, or of a context, is set by an admin")
-        if level:
-            await self._registry().set_config(Config(level), subject or None)
-        else:
-            await self._registry().delete_config(subject)
+        await schemas.set_level(self._registry(), subject or None, level or None)
         return see(_path(subject) if subject else "/schemas")
-
-    async def _level_of(self, subject: str) -> str:
-        """Return the level that is set for a subject itself; empty if there is none."""
-        try:
-            return (await self._registry().config(subject or None)).compatibility or ""
-        except RegistryError as error:
-            if not error.is_of_record:
-                raise
-            return ""
 
     # Deletion
 
@@ -246,12 +234,12 @@ class Schemas:
         kept = await _referred_to(registry, name, chosen)
         if kept:
             return preview_page(self._renderer, request, Preview(title, (), tuple(kept)), form)
-        found = [await as_it_is(registry, name, each) for each in chosen]
+        found = [await schemas.stored_version(registry, name, each) for each in chosen]
         gone = [f"{name}, version {each.version}, id {each.id}" for each in found]
         notes = [_SOFT.format(shlex.join([name, *([] if is_whole else ["--version", which])]))]
         if is_whole:
             gone += await self._settings_of(name)
-            before = set(await registry.versions(name, deleted=True)) - set(versions)
+            before = await schemas.deleted_versions(registry, name, versions)
             notes += [f"{_EARLIER} {_listed(before)}."] if before else []
         effects = tuple(Effect("gone", each) for each in gone)
         plan = Preview(title, effects, tuple(notes), typed=name)
@@ -259,14 +247,11 @@ class Schemas:
 
     async def _settings_of(self, subject: str) -> list[str]:
         """Return the settings of a subject itself, which go with all of its versions."""
-        level = await self._level_of(subject)
-        try:
-            mode = await self._registry().mode(subject)
-        except RegistryError as error:
-            if not error.is_of_record:
-                raise
-            mode = ""
-        own = (("compatibility level", level), ("mode", mode))
+        registry = self._registry()
+        own = (
+            ("compatibility level", await schemas.level_of(registry, subject)),
+            ("mode", await schemas.mode_of(registry, subject)),
+        )
         return [f"{subject}, its {what} {value}" for what, value in own if value]
 
     async def delete(self, request: Request) -> Response:
@@ -291,17 +276,6 @@ def registry_of(connection: Connection) -> SchemaRegistry:
     return connection.decoder.registry()
 
 
-async def as_it_is(registry: SchemaRegistry, subject: str, version: int) -> RegisteredSchema:
-    """Return a version as the registry has it now. The client keeps what it has read, and a number
-    has another schema if the subject was removed for good and registered again."""
-    return await registry.version(subject, version, deleted=True)
-
-
-async def latest_of(registry: SchemaRegistry, subject: str) -> RegisteredSchema:
-    """Return the latest version as the registry has it now."""
-    return await as_it_is(registry, subject, max(await registry.versions(subject)))
-
-
 def version_of(given: str | None, known: list[int], default: int) -> int:
     """Return the version that a field names. Raise BadForm."""
     if not given:
@@ -320,18 +294,12 @@ def difference(before: RegisteredSchema, after: RegisteredSchema) -> list[Line]:
 
 
 async def _referred_to(registry: SchemaRegistry, subject: str, versions: list[int]) -> list[str]:
-    """Return a line for each version that others refer to: a registry deletes none of these."""
-    lines = []
-    for each in versions:
-        ids = await registry.referenced_by(subject, each)
-        named = [f"the schema with id {number}" for number in ids]
-        if not subject.startswith(":."):  # an id alone is one of the default context
-            places = [place for number in ids for place in await registry.schema_versions(number)]
-            named = [f"{name} version {version}" for name, version in places] or named
-        if named:
-            told = f"Version {each} stays, because these refer to it: {', '.join(named)}."
-            lines.append(f"{told} Delete them first.")
-    return lines
+    """Return a line for each version that others refer to."""
+    found = await schemas.references_to(registry, subject, versions)
+    return [
+        f"Version {each} stays, because these refer to it: {', '.join(named)}. Delete them first."
+        for each, named in found.items()
+    ]
 
 
 def _listed(versions: Iterable[int]) -> str:
@@ -364,22 +332,3 @@ def _is_one(subject: str) -> bool:
         context, _, name = subject[1:].partition(":")
         return bool(name) and context != "*"
     return bool(subject)
-
-
-async def _judged(registry: SchemaRegistry, subject: str, schema: Schema) -> Compatibility | None:
-    """Return whether a schema may follow; None of a registry that judges no new subjects."""
-    try:
-        return await registry.is_compatible(subject, schema, None)
-    except RegistryError as error:
-        if not error.is_of_record:
-            raise
-        return None
-
-
-async def _versions(registry: SchemaRegistry, subject: str) -> list[int]:
-    try:
-        return await registry.versions(subject)
-    except RegistryError as error:
-        if not error.is_of_record:
-            raise
-        return []
