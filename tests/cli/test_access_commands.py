@@ -187,7 +187,8 @@ def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
     ]
     for words, said in (
         ((*both, "producer_byte_rate"), "is not QUOTA=VALUE"),
-        (("producer_byte_rate=1",), "give --user, --client-id or both"),
+        (("producer_byte_rate=1",), "give a user, a client id or both"),
+        (("--ip", "10.0.0.1", "producer_byte_rate=1"), "is for an address alone"),
         ((*both, "sing=1"), "Invalid configuration key sing"),
     ):
         done = shell("quota", "set", *words)

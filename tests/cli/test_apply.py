@@ -208,7 +208,11 @@ def test_a_directory_is_one_document(shell: Shell, tmp_path: Path) -> None:
         ("acls:\n  a:\n  - {allow: READ, resource: t}", "3: error: acls.a[0]: 't' is not TYPE:NA"),
         ("acls:\n  a:\n  - {resource: topic:t}", "acls.a[0]: write one of allow: OPERATION and"),
         ("quotas:\n- {user: a, producer_rate: 1}", "quotas[0] has no key producer_rate; did you"),
-        ("quotas:\n- {user: a, ip: b}", "2: error: quotas[0]: ip: is for an address alone"),
+        ("quotas:\n- {user: a, ip: b}", "2: error: quotas[0]: a quota of an address"),
+        (
+            "quotas:\n- {ip: b, producer_byte_rate: 1}",
+            "2: error: quotas[0]: connection_creation_rate",
+        ),
         ("schemas:\n  s: {schema: x}", "2: error: schemas.s: say what the schema is: type: avro"),
         ("schemas:\n  s: {file: s.avsc}", "the file s.avsc cannot be read: No such file or dir"),
         ("connectors:\n  c: {topics: t}", "2: error: connectors.c has no connector.class"),

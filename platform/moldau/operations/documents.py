@@ -30,7 +30,7 @@ from moldau.config.file_problems import Problem, nearest
 from moldau.config.yaml_tree import Node, parse
 from moldau.errors import BadGiven
 from moldau.operations.acls import operation_of, principal_of, resource_of, rule_name
-from moldau.operations.quotas import quota_name
+from moldau.operations.quotas import entity_of, quota_name
 from moldau.operations.topics import TopicSpec
 from moldau.operations.users import PasswordPlace, UserSpec
 from moldau.protocol.acl_operations import AclPattern, AclPermission
@@ -159,13 +159,17 @@ class QuotaSection(Section):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        if not (self.user or self.client_id or self.ip):
-            raise ValueError("write user: NAME, client-id: ID or both, or ip: ADDRESS")
-        if self.ip and (self.user or self.client_id):
-            raise ValueError("ip: is for an address alone")
+        try:
+            self.entity()
+        except BadGiven as error:
+            raise ValueError(str(error)) from None
         if not self.values():
             raise ValueError("write a quota, such as producer_byte_rate: 1000000")
         return self
+
+    def entity(self) -> QuotaEntity:
+        """Return what the quotas are for. Raise BadGiven."""
+        return entity_of(self.user, self.client_id, self.ip, self.values())
 
     def values(self) -> dict[str, float]:
         """Return the quotas that are given."""
@@ -285,7 +289,7 @@ class _Merge:
             for index, rule in enumerate(rules):
                 self._add_rules(user_name, index, rule)
         for index, quota in enumerate(found.quotas):
-            entity = QuotaEntity(quota.user, quota.client_id, quota.ip)
+            entity = quota.entity()
             name = quota_name(entity)
             if self._is_new(("quotas", index), name):
                 documents.quotas[name] = (entity, quota.values())

@@ -1,21 +1,45 @@
-"""The quotas of a document."""
+"""Quotas: which entity each is for, and those of a document."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
+from moldau.errors import BadGiven
 from moldau.operations.plan import Action, Change, PlanStep
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
 
 KIND: Final = "quota"
+QUOTAS: Final = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+    "connection_creation_rate",
+)
+OF_ADDRESSES: Final = "connection_creation_rate"
 _KINDS: Final = ("user", "client-id", "ip")
 Entries = Mapping[str, tuple[QuotaEntity, Mapping[str, float]]]
 """What each quota is for, and its values, by name."""
+
+
+def entity_of(
+    user: str | None, client_id: str | None, ip: str | None, quotas: Iterable[str]
+) -> QuotaEntity:
+    """Return the entity that these quotas are for. Raise BadGiven if they cannot be for it. The
+    cluster says which quotas it knows."""
+    if not (user or client_id or ip):
+        raise BadGiven("give a user, a client id or both, or an address; * is for all others")
+    if ip and (user or client_id):
+        raise BadGiven("a quota of an address is for an address alone")
+    for name in quotas:
+        if name in QUOTAS and bool(ip) != (name == OF_ADDRESSES):
+            raise BadGiven(f"{OF_ADDRESSES} is for an address alone, and no other quota is for one")
+    return QuotaEntity(user or None, client_id or None, ip or None)
 
 
 def quota_name(entity: QuotaEntity) -> str:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -69,7 +70,8 @@ def _list(arguments: Namespace, context: Context) -> int:
 def _set(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.quotas import QuotaAdmin
 
-    entity, values = _entity(arguments), dict(map(_value, arguments.values))
+    values = dict(map(_value, arguments.values))
+    entity = _entity(arguments, values)
     on_cluster(arguments, context, lambda client: QuotaAdmin(client).alter(entity, values))
     write_lines(context.out, [f"set {name}" for name in values])
     return Exit.DONE
@@ -78,21 +80,17 @@ def _set(arguments: Namespace, context: Context) -> int:
 def _remove(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.quotas import QuotaAdmin
 
-    entity, names = _entity(arguments), list(dict.fromkeys(arguments.names))
+    names = list(dict.fromkeys(arguments.names))
+    entity = _entity(arguments, names)
     on_cluster(arguments, context, lambda client: QuotaAdmin(client).alter(entity, {}, unset=names))
     write_lines(context.out, [f"removed {name}" for name in names])
     return Exit.DONE
 
 
-def _entity(arguments: Namespace) -> QuotaEntity:
-    from moldau.client.admin.quotas import QuotaEntity
+def _entity(arguments: Namespace, names: Iterable[str]) -> QuotaEntity:
+    from moldau.operations.quotas import entity_of
 
-    named = (arguments.user, arguments.client_id, arguments.ip)
-    if not any(named):
-        raise UsageError("give --user, --client-id or both, or --ip; '*' means all")
-    if arguments.ip and (arguments.user or arguments.client_id):
-        raise UsageError("--ip is for an address alone")
-    return QuotaEntity(*named)
+    return entity_of(arguments.user, arguments.client_id, arguments.ip, names)
 
 
 def _value(text: str) -> tuple[str, float]:

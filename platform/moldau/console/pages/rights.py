@@ -35,8 +35,10 @@ from moldau.console.pages.previews import (
     preview_page,
 )
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
+from moldau.errors import BadGiven
 from moldau.errors.codes import KafkaError
 from moldau.operations import acls, users
+from moldau.operations.quotas import QUOTAS, entity_of
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.scram import (
     ITERATIONS_MAX,
@@ -50,14 +52,6 @@ if TYPE_CHECKING:
 
 PATTERNS: Final = [AclPattern.LITERAL, AclPattern.PREFIXED]
 PERMISSIONS: Final = [AclPermission.ALLOW, AclPermission.DENY]
-QUOTAS: Final = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-    "connection_creation_rate",
-)
-OF_ADDRESSES: Final = "connection_creation_rate"
 PAGE: Final = "/rights"
 _REMOVE: Final = "remove"
 _ALL: Final = "*"
@@ -341,18 +335,16 @@ class QuotaChange:
     @classmethod
     def of(cls, form: Fields) -> Self:
         """Read a form. Raise BadForm."""
-        user, client_id, ip = (
-            form.get(each, "").strip() or None for each in ("user", "client_id", "ip")
-        )
+        user, client_id, ip = (form.get(each, "").strip() for each in ("user", "client_id", "ip"))
         name = form.get("quota", "")
         if name not in QUOTAS:
             raise BadForm(f"quota: {', '.join(QUOTAS)}")
-        if bool(ip) != (name == OF_ADDRESSES) or (ip and (user or client_id)):
-            raise BadForm(f"{OF_ADDRESSES} is for an address alone, and no other quota is for one")
-        if not (user or client_id or ip):
-            raise BadForm("give a user, a client id or both, or an address; * is for all others")
+        try:
+            entity = entity_of(user, client_id, ip, [name])
+        except BadGiven as error:
+            raise BadForm(str(error)) from None
         value = None if form.get("does") == _REMOVE else _amount(form.get("value", ""))
-        return cls(QuotaEntity(user, client_id, ip), name, value)
+        return cls(entity, name, value)
 
     def fields(self) -> dict[str, str]:
         named = {name: value for name, value in self.entity._asdict().items() if value}
