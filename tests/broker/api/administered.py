@@ -108,6 +108,10 @@ class Asked:
         self._body = _body(request.encode_parts(version))
 
     @property
+    def body(self) -> Any:
+        return self._body
+
+    @property
     def size_bytes(self) -> int:
         return len(self._body)
 

@@ -63,6 +63,10 @@ class Sent(Asked):
         self._runtime = runtime
         self.bytes = memoryview(bytearray(self._body))
 
+    @property
+    def body(self) -> Any:
+        return self.bytes
+
     def decode(self) -> Request:
         return request_class(self.arrival.key).decode(self.bytes, self.arrival.version)
 

@@ -10,14 +10,15 @@ Invariants:
   until they are appended: the batches behind them continue their sequences.
 
 The common case, one valid batch that is acknowledged at once, is one loop without a task, a closure
-or a check of single records.
+or a check of single records. If it is like an earlier request, `_append_usual` does all of it, and
+the codec is not used (`produce_usual`).
 """
 
 from __future__ import annotations
 
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
@@ -29,6 +30,7 @@ from moldau.broker.api.produce_transaction import (
     check_transaction,
     confirm,
 )
+from moldau.broker.api.produce_usual import Outline, UsualAnswer, learn, outlined
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, client_error, client_error_by_id, lead_of, message_of
 from moldau.broker.api.request import ApiRequest
@@ -70,6 +72,9 @@ _batch_start = Struct(">qi4xB5xB").unpack_from
 """Base offset, length, magic, and the lower byte of the attributes."""
 _batch_length = Struct(">8xi").unpack_from
 
+Place: TypeAlias = tuple[str, bytes, int]
+"""A partition of a request: the topic's name and id, one of which counts, and the index."""
+
 _new_response = maker_of(ProduceResponse, "responses")
 _new_topic = maker_of(TopicProduceResponse, "name", "topic_id", "partition_responses")
 _new_answer = maker_of(
@@ -93,8 +98,12 @@ log start offset."""
 
 
 def serve(node: Node, request: ApiRequest, passed: ProduceRequest | None = None) -> None:
-    """Handle a Produce request; see the module. `passed` is its message, if the gate has decoded it
-    and refuses nothing."""
+    """Handle a Produce request; see the module. `passed` is its message, if the gate has decoded
+    it."""
+    if passed is None:
+        usual = outlined(request.body, request.arrival.version)
+        if usual is not None and _append_usual(node, request, *usual):
+            return
     message: ProduceRequest = passed or request.decode()  # type: ignore[assignment] # by its key
     if message.transactional_id is None and _has_transaction(message):
         _end(node, request, message.acks, _refused_whole(message, _NO_TRANSACTIONAL_ID))
@@ -109,25 +118,85 @@ def serve(node: Node, request: ApiRequest, passed: ProduceRequest | None = None)
         confirm(node, request, message, append_all)
 
 
+def _append_usual(node: Node, request: ApiRequest, outline: Outline, records: memoryview) -> bool:
+    """Append the one batch of a request like an earlier one, and answer. Return False and do
+    nothing if the batch, its partition or the disk takes more than that."""
+    directories, replicas = node.directories, node.replicas
+    if directories.is_room_watched or directories.is_short_of_room:
+        return False
+    topic, topic_id, index = place = outline.topic, outline.topic_id, outline.index
+    try:
+        if outline.is_by_id:
+            partition = replicas.partition_by_id(topic_id, index)
+        else:
+            partition = replicas.partition(topic, index)
+    except KafkaError:
+        return False
+    if partition.is_reserved or records[_CODEC_AT] & TRANSACTIONAL:
+        return False
+    acks = outline.acks
+    try:
+        appended = partition.append_usual(records, acks, node.runtime.clock.wall_ms())
+    except OversizedRecords:
+        message: ProduceRequest = request.decode()  # type: ignore[assignment] # by its key
+        _append_all(node, request, message, NOTHING_CONFIRMED, is_oversized=True)
+        return True
+    except KafkaError as error:
+        produce = _Produce(node, request, acks, NOTHING_CONFIRMED)
+        _conclude_one(produce, outline, produce.refuse(place, partition, records, error))
+        return True
+    if appended is None:
+        return False
+    base_offset, last_offset, append_time_ms, _ = appended
+    traffic = partition.traffic
+    traffic.produces += 1
+    traffic.bytes_in += len(records)
+    traffic.messages_in += last_offset - base_offset + 1
+    log = partition.offsets
+    if last_offset >= log.high_watermark:
+        produce = _Produce(node, request, acks, NOTHING_CONFIRMED)
+        row = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
+        produce.wait_if_needed(partition, last_offset, row)
+        _conclude_one(produce, outline, row)
+    elif acks:
+        answer: Any = UsualAnswer(outline, base_offset, append_time_ms, log.log_start_offset)
+        request.answer(answer)
+    else:
+        request.answer_nothing()
+    return True
+
+
 def _append_all(
-    node: Node, request: ApiRequest, message: ProduceRequest, confirmed: Confirmed
+    node: Node,
+    request: ApiRequest,
+    message: ProduceRequest,
+    confirmed: Confirmed,
+    *,
+    is_oversized: bool = False,
 ) -> bool:
     """Append the batches, and answer now or when they are as safe as requested. Return False if
-    some of them are checked in a thread first: then the order is held until they are appended."""
+    some of them are checked in a thread first: then the order is held until they are appended.
+    `is_oversized`: the first batch is known to need that."""
     timeout_ms = message.timeout_ms
-    produce = _Produce(node, request, message, confirmed)
+    is_transactional = message.transactional_id is not None
+    produce = _Produce(node, request, message.acks, confirmed, is_transactional=is_transactional)
     topics = []
     for topic in message.topic_data:
         name, topic_id = topic.name, topic.topic_id
         answers: list[PartitionProduceResponse | None] = []
         for data in topic.partition_data:
-            answer = produce.append(name, topic_id, data.index, data.records)
+            answer = None
+            if not is_oversized:
+                answer = produce.append((name, topic_id, data.index), data.records)
             if answer is None:
                 answer = produce.set_aside(answers, name, topic_id, data)
+                is_oversized = False
             answers.append(answer)
         topics.append(_new_topic(name, topic_id, answers))
     response = _new_response(topics)
     if not produce.large:
+        if not produce.errors:
+            learn(message, request.body, request.arrival.version)
         _conclude(node, request, produce, response, timeout_ms)
         return True
     request.hold_order()
@@ -146,7 +215,8 @@ async def _append_large(
     try:
         for each in produce.large:
             judged = await judge(node, each)
-            answer = produce.append(each.topic, each.topic_id, each.partition, each.records, judged)
+            place = each.topic, each.topic_id, each.partition
+            answer = produce.append(place, each.records, judged)
             each.answers[each.position] = answer
         is_done = True
     finally:
@@ -155,6 +225,12 @@ async def _append_large(
         if not is_done:
             request.connection.close()
     _conclude(node, request, produce, response, timeout_ms)
+
+
+def _conclude_one(produce: _Produce, outline: Outline, answer: PartitionProduceResponse) -> None:
+    """Conclude a request for one partition."""
+    response = _new_response([_new_topic(outline.topic, outline.topic_id, [answer])])
+    _conclude(produce.node, produce.request, produce, response, outline.timeout_ms)
 
 
 def _conclude(
@@ -180,52 +256,52 @@ class _Produce:
         "_confirmed",
         "_is_short_of_room",
         "_is_usual",
-        "_node",
         "_now_ms",
         "_replicas",
-        "_request",
         "_version",
         "acks",
         "errors",
         "large",
+        "node",
         "pending",
+        "request",
     )
 
     def __init__(
-        self, node: Node, request: ApiRequest, message: ProduceRequest, confirmed: Confirmed
+        self,
+        node: Node,
+        request: ApiRequest,
+        acks: int,
+        confirmed: Confirmed,
+        *,
+        is_transactional: bool = False,
     ) -> None:
-        self._node = node
+        self.node = node
         self._confirmed = confirmed
         self._replicas = node.replicas
-        self._request = request
+        self.request = request
         self._version = request.arrival.version
-        self.acks = message.acks
+        self.acks = acks
         self._now_ms = node.runtime.clock.wall_ms()
         directories = node.directories
         if directories.is_room_watched:
             directories.watch_room(self._now_ms)
         self._is_short_of_room = directories.is_short_of_room
         self._is_usual = (
-            message.transactional_id is None
-            and self._version >= _ZSTD_SINCE
-            and not self._is_short_of_room
+            not is_transactional and self._version >= _ZSTD_SINCE and not self._is_short_of_room
         )
         self.errors = 0
         self.pending: list[tuple[Partition, int, PartitionProduceResponse]] = []
         self.large: list[LargeBatch] = []
 
     def append(
-        self,
-        topic: str,
-        topic_id: bytes,
-        index: int,
-        records: Any,
-        judged: Judged | None = None,
+        self, place: Place, records: Any, judged: Judged | None = None
     ) -> PartitionProduceResponse | None:
         """Append the batch and return the response, which is final unless in `pending`. None, if
         nothing was done, because the batch is to be `judged` first."""
+        topic, topic_id, index = place
         asked: Partition | None = None
-        if self.large and judged is None and self._is_behind_large(topic, topic_id, index):
+        if self.large and judged is None and self._is_behind_large(place):
             return None
         try:
             if self._version < _TOPIC_IDS_SINCE:
@@ -256,15 +332,7 @@ class _Produce:
         except OversizedRecords:
             return None
         except KafkaError as error:
-            self.errors += 1
-            traffic = self._replicas.traffic.unknown() if asked is None else asked.traffic
-            traffic.produces += 1
-            traffic.failed_produces += 1
-            if self._version < _TOPIC_IDS_SINCE:
-                refusal = client_error(self._node, topic, index, without_frames(error))
-            else:
-                refusal = client_error_by_id(self._node, topic_id, index, without_frames(error))
-            return self._refused(index, asked, records, refusal, judged)
+            return self.refuse(place, asked, records, error, judged)
         base_offset, last_offset, append_time_ms, _ = appended
         traffic = partition.traffic
         traffic.produces += 1
@@ -274,8 +342,29 @@ class _Produce:
         answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
         # A batch below the high watermark is already as safe as any `acks` can require.
         if last_offset >= log.high_watermark:
-            self._wait_if_needed(partition, last_offset, answer)
+            self.wait_if_needed(partition, last_offset, answer)
         return answer
+
+    def refuse(
+        self,
+        place: Place,
+        partition: Partition | None,
+        records: Any,
+        error: KafkaError,
+        judged: Judged | None = None,
+    ) -> PartitionProduceResponse:
+        """Count a refused batch and return the response. `partition` refused it; None if the
+        request was refused before its partition was known."""
+        topic, topic_id, index = place
+        self.errors += 1
+        traffic = self._replicas.traffic.unknown() if partition is None else partition.traffic
+        traffic.produces += 1
+        traffic.failed_produces += 1
+        if self._version < _TOPIC_IDS_SINCE:
+            refusal = client_error(self.node, topic, index, without_frames(error))
+        else:
+            refusal = client_error_by_id(self.node, topic_id, index, without_frames(error))
+        return self._refused(index, partition, records, refusal, judged)
 
     def set_aside(
         self, answers: list[PartitionProduceResponse | None], topic: str, topic_id: bytes, data: Any
@@ -285,11 +374,11 @@ class _Produce:
         index, records = data.index, bytearray(data.records)
         try:
             partition = self._partition(topic, topic_id, index)
-            check = check_of(self._node, partition, records, self._now_ms)
+            check = check_of(self.node, partition, records, self._now_ms)
         except KafkaError as error:
             self.errors += 1
             return _refusal(index, error)
-        self._node.unchecked_bytes += len(records)
+        self.node.unchecked_bytes += len(records)
         position = len(answers)
         self.large.append(LargeBatch(answers, position, topic, topic_id, index, records, check))
         return None
@@ -299,14 +388,14 @@ class _Produce:
             return self._replicas.partition(topic, index)
         return self._replicas.partition_by_id(topic_id, index)
 
-    def _is_behind_large(self, topic: str, topic_id: bytes, index: int) -> bool:
+    def _is_behind_large(self, place: Place) -> bool:
         """Whether a batch before this one, for the same partition, waits for its check."""
-        asked = topic, topic_id, index
-        return any((each.topic, each.topic_id, each.partition) == asked for each in self.large)
+        return any((each.topic, each.topic_id, each.partition) == place for each in self.large)
 
-    def _wait_if_needed(
+    def wait_if_needed(
         self, partition: Partition, last_offset: int, answer: PartitionProduceResponse
     ) -> None:
+        """Note the batch as pending, unless it is as safe as `acks` requires."""
         try:
             if not partition.is_acknowledged(last_offset, self.acks):
                 self.pending.append((partition, last_offset, answer))
@@ -336,13 +425,13 @@ class _Produce:
                 version=self._version,
             )
         if attributes & TRANSACTIONAL:
-            check_transaction(self._node, partition, records, self._confirmed, self._version)
+            check_transaction(self.node, partition, records, self._confirmed, self._version)
         if is_internal(partition.topic):
             self._check_insider(partition.topic)
 
     def _check_insider(self, topic: str) -> None:
         """Reject a client's write to an internal topic: only brokers write there."""
-        if self._request.arrival.client_id != _ADMIN_CLIENT:
+        if self.request.arrival.client_id != _ADMIN_CLIENT:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "only brokers write there", topic=topic
             )

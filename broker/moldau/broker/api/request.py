@@ -68,6 +68,12 @@ class ApiRequest(Protocol):
         ...
 
     @property
+    def body(self) -> Any:
+        """The bytes of the message within `serve`. None if a gate has changed the message, so that
+        only `decode` returns it."""
+        ...
+
+    @property
     def context(self) -> RequestContext:
         """The client, principal and listener. It is made on first use, because most requests are a
         produce or a fetch, which need none."""

@@ -117,6 +117,9 @@ class GuardedRequest:
 
     __slots__ = ("_guarded", "_message", "_request", "arrival", "connection")
 
+    body: Any = None
+    """The bytes have parts that the handler must not see."""
+
     def __init__(
         self, request: ApiRequest, message: Message, guarded: Guarded | None = None
     ) -> None:
