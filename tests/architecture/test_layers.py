@@ -62,7 +62,7 @@ PACKAGES = (
     ),
 )
 
-PLANNED = ["moldau.broker.tiered"]
+PLANNED: list[str] = []
 """Layers for rooms that are not built yet."""
 KINDS: dict[str, type[Contract]] = {
     "layers": LayersContract,

@@ -1,0 +1,215 @@
+"""The remote tier of one partition: the fold of its records in `__remote_log_metadata`.
+
+Invariants: only `replay` changes it, and the same records give the same state on every node. A
+segment is served between COPY_FINISHED and DELETE_STARTED, and never else. A record that the table
+of states does not have changes nothing: a deposed leader may write one late, and so may a retry.
+
+A record of the log is named by its leader epoch and its offset: two segments that both have the
+pair have the same bytes there. So a look-up takes an epoch and an offset, and a part of the log is
+served from a segment only as far as the chain of epochs of the reader's log agrees with the
+segment's (`range_at`). After an unclean election a segment may have records behind that point which
+the log has no more; Kafka's look-up (RemoteLogMetadataCache) knows the segment's epochs alone, and
+would serve them.
+
+Segments may overlap, because a new leader copies what it does not know to be copied, in segments
+that end elsewhere. For each epoch there is a row of spans of which none lies within another, so
+both starts and ends rise: the last one that starts at an offset or before it is also the one that
+reaches furthest. Spans within others are kept aside, and come back when what covers them is
+deleted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from moldau.broker.log.leader_epochs import LeaderEpochs
+from moldau.broker.tiered.remote_segment import (
+    DELETION_TRANSITIONS,
+    SEGMENT_TRANSITIONS,
+    DeletionState,
+    PartitionDeletion,
+    RemoteEvent,
+    RemoteSegment,
+    SegmentId,
+    SegmentState,
+    SegmentUpdate,
+)
+
+_ORDER: Final = attrgetter("start_offset", "end_offset", "id")
+_START: Final = attrgetter("start_offset")
+_END: Final = attrgetter("end_offset")
+
+
+class RemoteRange(NamedTuple):
+    """A part of the log, and the segment that has it."""
+
+    segment: RemoteSegment
+    start_offset: int
+    end_offset: int
+
+
+class RemotePartition:
+    """The remote segments of one partition."""
+
+    def __init__(self) -> None:
+        self._segments: dict[SegmentId, RemoteSegment] = {}
+        self._rows: dict[int, _Row] = {}
+        self.deletion: DeletionState | None = None
+        """How far the deletion of the whole partition has come."""
+        self.size_bytes = 0
+        """The size of the segments that are served."""
+        self.refused_count = 0
+        """How many records changed nothing, because the table of states does not have them."""
+
+    def replay(self, event: RemoteEvent) -> None:
+        """Take a record of the topic."""
+        match event:
+            case RemoteSegment():
+                is_taken = self._enter(event.id, event)
+            case SegmentUpdate():
+                known = self._segments.get(event.id)
+                is_taken = known is not None and self._enter(event.id, event.applied_to(known))
+            case PartitionDeletion():
+                is_taken = event.state in DELETION_TRANSITIONS[self.deletion]
+                self.deletion = event.state if is_taken else self.deletion
+        self.refused_count += not is_taken
+
+    def _enter(self, segment_id: SegmentId, segment: RemoteSegment) -> bool:
+        known = self._segments.get(segment_id)
+        if segment.state not in SEGMENT_TRANSITIONS[None if known is None else known.state]:
+            return False
+        if segment.state is SegmentState.DELETE_FINISHED:
+            del self._segments[segment_id]
+            return True
+        self._segments[segment_id] = segment
+        if segment.state is SegmentState.COPY_FINISHED:
+            self.size_bytes += segment.size_bytes
+            for epoch, start_offset, end_offset in segment.spans:
+                row = self._rows.setdefault(epoch, _Row())
+                row.add(_Span(start_offset, end_offset, segment_id))
+        elif known is not None and known.state is SegmentState.COPY_FINISHED:
+            self.size_bytes -= known.size_bytes
+            for epoch, start_offset, end_offset in known.spans:
+                self._rows[epoch].remove(_Span(start_offset, end_offset, segment_id))
+        return True
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, segment_id: SegmentId) -> bool:
+        return segment_id in self._segments
+
+    def get(self, segment_id: SegmentId) -> RemoteSegment | None:
+        """Return a segment that is known and not deleted, whatever its state."""
+        return self._segments.get(segment_id)
+
+    def segments(self) -> list[RemoteSegment]:
+        """Return all segments that are known and not deleted, in the order of their offsets."""
+        return sorted(self._segments.values(), key=_ORDER)
+
+    def segment_for(self, epoch: int, offset: int) -> RemoteSegment | None:
+        """Return the segment that has the record of this epoch and offset, and reaches furthest."""
+        row = self._rows.get(epoch)
+        span = None if row is None else row.at(offset)
+        return None if span is None else self._segments[span.segment_id]
+
+    def end_offset_of(self, epoch: int) -> int | None:
+        """Return the end of what is served of an epoch; None if nothing is.
+
+        It falls when a segment is deleted. Kafka's highest offset of an epoch never does: after two
+        unclean elections it takes for remote what was deleted between them.
+        """
+        row = self._rows.get(epoch)
+        return row.spans[-1].end_offset if row is not None and row.spans else None
+
+    def range_at(self, chain: LeaderEpochs, offset: int, log_end_offset: int) -> RemoteRange | None:
+        """Return what one segment has of this log from `offset` on, as far as the epochs agree.
+
+        `chain` and `log_end_offset` are those of the log that is read. None if no segment has the
+        offset in the epoch that the log has there.
+        """
+        epoch = chain.epoch_for_offset(offset)
+        segment = None if epoch is None else self.segment_for(epoch, offset)
+        if segment is None or offset >= log_end_offset:
+            return None
+        end_offset = offset
+        for span in segment.spans:
+            if span.end_offset <= offset:
+                continue
+            if chain.epoch_for_offset(end_offset) != span.epoch or span.start_offset > end_offset:
+                break
+            of_log = chain.end_offset_for(span.epoch, log_end_offset).end_offset
+            end_offset = min(span.end_offset, of_log)
+            if end_offset < span.end_offset:
+                break
+        return RemoteRange(segment, offset, end_offset)
+
+    def ranges(
+        self, chain: LeaderEpochs, offset: int, log_end_offset: int
+    ) -> Iterator[RemoteRange]:
+        """Yield from `offset` on what is remote of this log, without a gap."""
+        while (found := self.range_at(chain, offset, log_end_offset)) is not None:
+            yield found
+            offset = found.end_offset
+
+    def range_with_transaction_index(
+        self, chain: LeaderEpochs, offset: int, log_end_offset: int
+    ) -> RemoteRange | None:
+        """Return the first part from `offset` on whose segment has aborted transactions.
+
+        A reader of committed records needs the index of the segment that it reads, and of later
+        ones until all transactions that were open in it are decided.
+        """
+        found = self.ranges(chain, offset, log_end_offset)
+        return next((each for each in found if each.segment.has_transaction_index), None)
+
+
+class _Span(NamedTuple):
+    """What a segment has of an epoch."""
+
+    start_offset: int
+    end_offset: int
+    segment_id: SegmentId
+
+    def lies_within(self, other: _Span) -> bool:
+        return other.start_offset <= self.start_offset and self.end_offset <= other.end_offset
+
+
+class _Row:
+    """The spans of one epoch: `spans` rise in starts and ends, `covered` lie within those."""
+
+    __slots__ = ("covered", "spans")
+
+    def __init__(self) -> None:
+        self.spans: list[_Span] = []
+        self.covered: set[_Span] = set()
+
+    def at(self, offset: int) -> _Span | None:
+        number = bisect_right(self.spans, offset, key=_START)
+        span = self.spans[number - 1] if number else None
+        return span if span is not None and offset < span.end_offset else None
+
+    def add(self, span: _Span) -> None:
+        """Of two equal spans the older one stays."""
+        spans = self.spans
+        number = bisect_right(spans, span.start_offset, key=_START)
+        if number and span.lies_within(spans[number - 1]):
+            self.covered.add(span)
+            return
+        first = bisect_left(spans, span.start_offset, key=_START)
+        last = bisect_right(spans, span.end_offset, lo=first, key=_END)
+        self.covered.update(spans[first:last])
+        spans[first:last] = (span,)
+
+    def remove(self, span: _Span) -> None:
+        if span in self.covered:
+            self.covered.remove(span)
+            return
+        self.spans.remove(span)
+        uncovered = sorted(each for each in self.covered if each.lies_within(span))
+        self.covered.difference_update(uncovered)
+        for each in uncovered:
+            self.add(each)

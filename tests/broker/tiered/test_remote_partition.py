@@ -1,0 +1,239 @@
+"""The fold of a partition's remote segments, and what it serves of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.broker.log.leader_epochs import EpochEntry, LeaderEpochs
+from moldau.broker.tiered.remote_partition import RemotePartition, RemoteRange
+from moldau.broker.tiered.remote_segment import (
+    SEGMENT_TRANSITIONS,
+    DeletionState,
+    PartitionDeletion,
+    RemoteEvent,
+    RemoteSegment,
+    SegmentState,
+    update,
+)
+from tests.broker.tiered.segments import (
+    NOW,
+    TOPIC,
+    TOPIC_ID,
+    changed,
+    copied,
+    finished,
+    fold,
+    number_of,
+    segment,
+)
+
+STARTED, FINISHED, DELETING, DELETED = SegmentState
+
+
+def test_a_segment_is_served_from_the_end_of_its_copy_to_the_begin_of_its_deletion() -> None:
+    remote = fold([segment(1, range(10))])
+    assert remote.segment_for(0, 5) is None
+    remote.replay(changed(1, FINISHED))
+    assert number_of(remote.segment_for(0, 5)) == 1
+    assert remote.size_bytes == 100
+    remote.replay(changed(1, DELETING))
+    assert remote.segment_for(0, 5) is None
+    assert [each.state for each in remote.segments()] == [DELETING]
+    remote.replay(changed(1, DELETED))
+    assert not len(remote)
+    assert remote.size_bytes == remote.refused_count == 0
+
+
+@pytest.mark.parametrize("state", SegmentState)
+@pytest.mark.parametrize("path", [[], [0], [0, 1], [0, 2], [0, 1, 2]])
+def test_a_record_that_the_table_does_not_have_changes_nothing(
+    path: list[int], state: SegmentState
+) -> None:
+    events: list[RemoteEvent] = [segment(1, range(10)) if at == 0 else _to(at) for at in path]
+    remote = fold(events)
+    before = remote.segments()
+    last = before[0].state if before else None
+    remote.replay(segment(1, range(10)) if state is STARTED else changed(1, state))
+    is_taken = state in SEGMENT_TRANSITIONS[last]
+    assert remote.refused_count == (not is_taken)
+    assert (remote.segments() == before) != is_taken
+
+
+def _to(number: int) -> RemoteEvent:
+    return changed(1, SegmentState(number))
+
+
+def test_what_is_deleted_stays_deleted_whatever_comes_late() -> None:
+    remote = fold([*finished(segment(1, range(10))), changed(1, DELETING), changed(1, DELETED)])
+    for late in (FINISHED, DELETING, DELETED):
+        remote.replay(changed(1, late))
+    assert not len(remote)
+    assert remote.segment_for(0, 5) is None
+
+
+def test_the_deletion_of_a_partition_goes_step_by_step() -> None:
+    remote = RemotePartition()
+    seen = []
+    for state in (1, 0, 2, 1, 1, 2, 0):
+        remote.replay(PartitionDeletion(TOPIC_ID, 0, TOPIC, DeletionState(state), 1, NOW))
+        seen.append(remote.deletion)
+    assert seen == [None, 0, 0, 1, 1, 2, 2]
+    assert remote.refused_count == 4
+
+
+def test_of_overlapping_segments_the_one_that_reaches_furthest_is_read() -> None:
+    remote = copied(segment(1, range(10)), segment(2, range(5, 30)), segment(3, range(20, 40)))
+    assert [number_of(remote.segment_for(0, at)) for at in (4, 5, 19, 20, 39, 40)] == [
+        *(1, 2, 2, 3, 3),
+        None,
+    ]
+    assert remote.end_offset_of(0) == 40
+
+
+def test_a_segment_that_was_covered_comes_back_when_what_covers_it_goes() -> None:
+    remote = copied(segment(1, range(10)), segment(2, range(5, 9)), segment(3, range(20)))
+    assert number_of(remote.segment_for(0, 6)) == 3
+    for state in (DELETING, DELETED):
+        remote.replay(changed(3, state))
+    assert number_of(remote.segment_for(0, 6)) == 1
+    remote.replay(changed(1, DELETING))
+    assert number_of(remote.segment_for(0, 6)) == 2
+    assert remote.segment_for(0, 9) is None
+    assert remote.end_offset_of(0) == 9
+
+
+def test_a_reader_stops_where_its_log_has_another_epoch() -> None:
+    """Broker 1 copied up to 100 in epoch 1; broker 2 was elected uncleanly with 80 records."""
+    remote = copied(segment(1, range(60, 100), ((1, 60),)))
+    chain = LeaderEpochs([(1, 0), (2, 80)])
+    assert remote.range_at(chain, 70, 120) == RemoteRange(remote.segments()[0], 70, 80)
+    assert remote.range_at(chain, 80, 120) is None
+    assert number_of(remote.segment_for(1, 90)) == 1
+
+
+def test_a_reader_goes_on_over_epochs_that_agree() -> None:
+    remote = copied(segment(1, range(100), ((1, 0), (2, 30), (4, 60))))
+    (only,) = remote.segments()
+    same = LeaderEpochs([(1, 0), (2, 30), (4, 60)])
+    assert remote.range_at(same, 10, 300) == RemoteRange(only, 10, 100)
+    assert remote.range_at(same, 10, 70) == RemoteRange(only, 10, 70)
+    assert remote.range_at(same, 70, 70) is None
+    other = LeaderEpochs([(1, 0), (2, 30), (3, 60)])
+    assert remote.range_at(other, 10, 300) == RemoteRange(only, 10, 60)
+    assert remote.range_at(LeaderEpochs([(1, 0), (3, 30)]), 10, 300) == RemoteRange(only, 10, 30)
+
+
+def test_a_log_without_epochs_has_nothing_remote() -> None:
+    remote = copied(segment(1, range(10)))
+    assert remote.range_at(LeaderEpochs(), 5, 100) is None
+    assert remote.range_at(LeaderEpochs([(0, 6)]), 5, 100) is None
+
+
+def test_the_next_transaction_index_is_that_of_the_first_part_with_one() -> None:
+    remote = copied(
+        segment(1, range(10)),
+        segment(2, range(10, 20), has_transaction_index=True),
+        segment(3, range(20, 30)),
+        segment(4, range(40, 50), has_transaction_index=True),
+    )
+    chain = LeaderEpochs([(0, 0)])
+    found = remote.range_with_transaction_index(chain, 3, 100)
+    assert found is not None
+    assert (number_of(found.segment), found.start_offset, found.end_offset) == (2, 10, 20)
+    assert remote.range_with_transaction_index(chain, 20, 100) is None
+
+
+def test_an_update_names_the_next_state_alone() -> None:
+    begun = segment(1, range(10))
+    assert update(begun, FINISHED, broker_id=4, now_ms=9).broker_id == 4
+    with pytest.raises(AssertionError):
+        update(begun, DELETED, broker_id=4, now_ms=9)
+
+
+# Against a model that looks at every segment for every offset.
+
+OFFSETS_MAX = 20
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> LeaderEpochs:
+    starts = draw(st.lists(st.integers(1, OFFSETS_MAX), max_size=4, unique=True).map(sorted))
+    epochs = draw(st.lists(st.integers(1, 9), min_size=len(starts), max_size=len(starts)))
+    chain, epoch = LeaderEpochs([(0, 0)]), 0
+    for start, more in zip(starts, epochs, strict=True):
+        epoch += more
+        chain.assign(epoch, start)
+    return chain
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[RemoteEvent]:
+    """Segments of two histories that part somewhere, in any states."""
+    lines = draw(st.lists(chains(), min_size=2, max_size=2))
+    events: list[RemoteEvent] = []
+    count = draw(st.integers(1, 9))
+    for number in range(1, count + 1):
+        start = draw(st.integers(0, OFFSETS_MAX - 1))
+        end = draw(st.integers(start + 1, OFFSETS_MAX))
+        chain = draw(st.sampled_from(lines))
+        events.append(segment(number, range(start, end), _within(chain, start, end)))
+    numbers = st.integers(1, count)
+    states = st.sampled_from([FINISHED, FINISHED, FINISHED, DELETING, DELETED])
+    changes = draw(st.lists(st.builds(changed, numbers, states), max_size=40))
+    return [*events, *(changed(number, FINISHED) for number in range(1, count + 1)), *changes]
+
+
+def _within(chain: LeaderEpochs, start: int, end: int) -> list[EpochEntry]:
+    return chain.in_range(start, end)
+
+
+def _holding(remote: RemotePartition, epoch: int, offset: int) -> Iterator[RemoteSegment]:
+    for each in remote.segments():
+        for span in each.spans if each.state is FINISHED else ():
+            if span.epoch == epoch and span.start_offset <= offset < span.end_offset:
+                yield each
+
+
+@given(histories())
+def test_a_look_up_finds_what_a_look_at_all_segments_finds(events: list[RemoteEvent]) -> None:
+    remote = fold(events)
+    epochs = {span.epoch for each in remote.segments() for span in each.spans}
+    for epoch, offset in product([*epochs, 77], range(OFFSETS_MAX)):
+        holding = list(_holding(remote, epoch, offset))
+        found = remote.segment_for(epoch, offset)
+        assert (found is None) == (not holding)
+        if found is not None:
+            assert found in holding
+            assert _reach(found, epoch) == max(_reach(each, epoch) for each in holding)
+    served = [each.size_bytes for each in remote.segments() if each.state is FINISHED]
+    assert remote.size_bytes == sum(served)
+
+
+def _reach(of: RemoteSegment, epoch: int) -> int:
+    return next(span.end_offset for span in of.spans if span.epoch == epoch)
+
+
+offsets = st.integers(0, OFFSETS_MAX)
+
+
+@given(histories(), chains(), offsets, offsets)
+def test_a_range_has_the_epochs_of_the_log_at_every_offset(
+    events: list[RemoteEvent], chain: LeaderEpochs, begin: int, log_end: int
+) -> None:
+    remote = fold(events)
+    covered = set()
+    for found in remote.ranges(chain, begin, log_end):
+        for offset in range(found.start_offset, found.end_offset):
+            epoch = chain.epoch_for_offset(offset)
+            assert epoch is not None
+            assert found.segment in _holding(remote, epoch, offset)
+            covered.add(offset)
+    if covered:
+        stop = max(covered) + 1
+        epoch = chain.epoch_for_offset(stop)
+        assert stop >= log_end or epoch is None or not list(_holding(remote, epoch, stop))
