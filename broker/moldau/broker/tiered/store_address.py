@@ -1,0 +1,83 @@
+"""Where the remote objects lie: the text of `remote.storage`, and how its server is reached.
+
+    s3://bucket/prefix    gs://bucket/prefix    az://container/prefix    file:///path
+
+Credentials, and what is not given here, are found as the SDK of the cloud finds them: by the names
+of the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_REGION, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_ACCOUNT_NAME ...), or from the machine's own identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from moldau.errors import ConfigError
+
+SETTING: Final = "remote.storage"
+ENDPOINT_SETTING: Final = "remote.storage.endpoint"
+REGION_SETTING: Final = "remote.storage.region"
+_FORMS: Final = "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
+
+
+class StoreKind(Enum):
+    """A kind of store, by the scheme of its address."""
+
+    S3 = "s3"
+    GOOGLE = "gs"
+    AZURE = "az"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """A bucket and the prefix of all names in it. Of `file:` the bucket is an absolute path."""
+
+    kind: StoreKind
+    bucket: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        tail = f"/{self.prefix}" if self.prefix else ""
+        return f"{self.kind.value}://{self.bucket}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """How a store is reached. None means what the cloud's SDK would use."""
+
+    address: StoreAddress
+    endpoint: str | None = None
+    """The URL of an S3 server that is not Amazon's (`remote.storage.endpoint`)."""
+    region: str | None = None
+    path_style: bool | None = None
+    """Whether the bucket stands in the path of a request, and not in the server's name: most S3
+    servers that are not Amazon's need it (`remote.storage.path.style`)."""
+
+
+def parse_address(text: str) -> StoreAddress:
+    """Return the address that a user wrote. Raise ConfigError if it is none."""
+    parts = urlsplit(text.strip())
+    try:
+        kind = StoreKind(parts.scheme)
+    except ValueError:
+        raise _refusal(text, f"has no known scheme: write {_FORMS}") from None
+    if parts.query or parts.fragment or parts.username is not None:
+        raise _refusal(text, "has more than a bucket and a prefix; credentials go elsewhere")
+    if kind is StoreKind.FILE:
+        path = unquote(parts.path).rstrip("/")
+        if parts.netloc or not path:
+            raise _refusal(text, "needs an absolute path: write file:///path")
+        return StoreAddress(kind, path)
+    if not parts.netloc:
+        raise _refusal(text, f"has no bucket: write {_FORMS}")
+    prefix = parts.path.strip("/")
+    if any(part in ("", ".", "..") for part in prefix.split("/")) and prefix:
+        raise _refusal(text, "has a prefix with an empty part, or with dots alone")
+    return StoreAddress(kind, parts.netloc, prefix)
+
+
+def _refusal(text: str, why: str) -> ConfigError:
+    return ConfigError(f"{SETTING} {why}", value=text)

@@ -1,0 +1,367 @@
+"""A bucket: what is put is there, failures have a reason, lost answers are told from failures."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from moldau.broker.tiered.object_store import ObjectStore, Operation, StoreLimits
+from moldau.broker.tiered.obstore_bucket import ObstoreBucket
+from moldau.broker.tiered.store_address import (
+    StoreAddress,
+    StoreConfig,
+    StoreKind,
+    parse_address,
+)
+from moldau.broker.tiered.store_errors import StoreError, StoreReason, reason_of
+from moldau.errors import ConfigError
+from moldau.records import Buffer
+from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
+from tests.broker.tiered import s3_servers
+from tests.broker.tiered.faulty_proxy import Fault, FaultyProxy
+from tests.broker.tiered.s3_servers import BUCKET, S3Server
+from tests.broker.tiered.stores import IMPATIENT, QUICK, folder_store, on_runtime, s3_store
+
+pytestmark = pytest.mark.real
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("s3://bucket", StoreAddress(StoreKind.S3, "bucket")),
+        ("s3://bucket/a/b/", StoreAddress(StoreKind.S3, "bucket", "a/b")),
+        ("gs://bucket/a", StoreAddress(StoreKind.GOOGLE, "bucket", "a")),
+        ("az://container/a", StoreAddress(StoreKind.AZURE, "container", "a")),
+        ("file:///var/remote", StoreAddress(StoreKind.FILE, "/var/remote")),
+    ],
+)
+def test_an_address_has_a_kind_a_bucket_and_a_prefix(text: str, address: StoreAddress) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bucket/prefix",
+        "http://bucket/prefix",
+        "s3:///prefix",
+        "s3://key:secret@bucket/prefix",
+        "s3://bucket/a//b",
+        "s3://bucket/../b",
+        "s3://bucket?region=x",
+        "file://host/path",
+        "file://",
+    ],
+)
+def test_an_address_that_cannot_work_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("status code: 404 Not Found: <Error><Code>NoSuchBucket</Code>", StoreReason.NO_BUCKET),
+        ("non-2xx status code: 404 Not Found", StoreReason.NOT_FOUND),
+        ("non-2xx status code: 403 Forbidden", StoreReason.NO_RIGHTS),
+        ("non-2xx status code: 418 Teapot", StoreReason.REFUSED),
+        ("non-2xx status code: 502 Bad Gateway", StoreReason.SERVER_ERROR),
+        ("<Code>RequestTimeTooSkewed</Code>", StoreReason.CLOCK),
+        ("<Code>ExpiredToken</Code>", StoreReason.NO_CREDENTIALS),
+        ("Received redirect without LOCATION", StoreReason.WRONG_REGION),
+        ("HTTP error: error sending request", StoreReason.UNREACHABLE),
+        ("kind: StorageFull", StoreReason.NO_SPACE),
+    ],
+)
+def test_a_failure_has_a_reason(text: str, reason: StoreReason) -> None:
+    assert reason_of(text) is reason
+
+
+async def whole(store: ObjectStore) -> None:
+    """Put, read, list and delete, small and large."""
+    await store.check()
+    await store.put("a/one", b"0123456789")
+    assert bytes(await store.get_range("a/one", 3, 4)) == b"3456"
+    assert bytes(await store.get_range("a/one", 8, 100)) == b"89"
+    with pytest.raises(StoreError) as beyond:
+        await store.get_range("a/one", 10, 5)
+    assert beyond.value.why is StoreReason.BAD_RANGE
+    with pytest.raises(StoreError) as taken:
+        await store.put("a/one", b"other")
+    assert taken.value.why is StoreReason.ALREADY_EXISTS
+    assert bytes(await store.get_range("a/one", 0, 10)) == b"0123456789"
+    content = bytes(range(256)) * (18 * MIB // 256)
+    size = await store.put_parts("a/two", lambda: pieces(content, 3 * MIB), len(content))
+    assert size == len(content)
+    assert bytes(await store.get_range("a/two", 17 * MIB, MIB)) == content[17 * MIB :]
+    with pytest.raises(StoreError) as again:
+        await store.put_parts("a/two", lambda: pieces(content, 3 * MIB), len(content))
+    assert again.value.why is StoreReason.ALREADY_EXISTS
+    listed = [(each.name, each.size_bytes) async for each in store.list("a")]
+    assert sorted(listed) == [("a/one", 10), ("a/two", 18 * MIB)]
+    for name in ("a/one", "a/two", "a/one"):
+        await store.delete(name)
+    assert [each async for each in store.list()] == []
+    with pytest.raises(StoreError) as gone:
+        await store.get_range("a/one", 0, 1)
+    assert gone.value.why is StoreReason.NOT_FOUND
+    assert store.counts.bytes_written > 18 * MIB
+
+
+async def pieces(content: bytes, size: int) -> AsyncIterator[Buffer]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+def test_a_folder_is_a_store(tmp_path: Path) -> None:
+    on_runtime(lambda runtime: whole(folder_store(runtime, tmp_path)))
+
+
+@pytest.mark.usefixtures("key")
+def test_moto_is_a_store(moto: S3Server) -> None:
+    on_runtime(lambda runtime: whole(s3_store(runtime, moto.port, uuid4().hex)))
+
+
+@pytest.mark.usefixtures("key")
+def test_versitygw_is_a_store(versitygw: S3Server) -> None:
+    on_runtime(lambda runtime: whole(s3_store(runtime, versitygw.port, uuid4().hex)))
+
+
+@pytest.mark.usefixtures("key")
+def test_a_long_list_comes_page_by_page(moto: S3Server) -> None:
+    async def main(runtime: Runtime) -> set[str]:
+        store = s3_store(runtime, moto.port, uuid4().hex)
+        for number in range(1003):
+            await store.put(f"n/{number:05d}", b"x")
+        return {each.name async for each in store.list("n")}
+
+    assert on_runtime(main) == {f"n/{number:05d}" for number in range(1003)}
+
+
+@pytest.mark.usefixtures("key")
+def test_the_endpoint_is_found_where_every_sdk_finds_it(
+    moto: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto.url)
+    monkeypatch.setenv("AWS_REGION", s3_servers.REGION)
+
+    async def main(runtime: Runtime) -> None:
+        config = StoreConfig(parse_address(f"s3://{BUCKET}/{uuid4().hex}"))
+        await ObjectStore(runtime, ObstoreBucket(runtime, config), QUICK).check()
+
+    on_runtime(main)
+
+
+# Wrong use: one line, and no attempt beyond the first.
+
+
+async def refusal(store: ObjectStore) -> StoreError:
+    with pytest.raises(StoreError) as found:
+        await store.check()
+    assert "\n" not in str(found.value)
+    assert store.where in str(found.value)
+    assert found.value.context["attempts"] == 1
+    return found.value
+
+
+@pytest.mark.usefixtures("key")
+def test_a_missing_bucket_is_named(moto: S3Server) -> None:
+    error = on_runtime(lambda runtime: refusal(s3_store(runtime, moto.port, "p", bucket="missing")))
+
+    assert error.why is StoreReason.NO_BUCKET
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> StoreError:
+        with pytest.raises(StoreError) as found:
+            folder_store(runtime, tmp_path / "missing")
+        return found.value
+
+    assert on_runtime(main).why is StoreReason.NO_BUCKET
+
+
+@pytest.mark.parametrize(("key", "secret"), [("other", s3_servers.SECRET), (s3_servers.KEY, "no")])
+def test_wrong_credentials_are_named(
+    versitygw: S3Server, key: str, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_servers.use_key(monkeypatch, key, secret)
+    error = on_runtime(lambda runtime: refusal(s3_store(runtime, versitygw.port, "p")))
+
+    assert error.why is StoreReason.NO_CREDENTIALS
+
+
+def test_missing_rights_are_named(versitygw: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3_servers.use_key(monkeypatch, *s3_servers.make_user(versitygw))
+    error = on_runtime(lambda runtime: refusal(s3_store(runtime, versitygw.port, "p")))
+
+    assert error.why is StoreReason.NO_RIGHTS
+
+
+@pytest.mark.usefixtures("key")
+def test_a_wrong_region_is_named(versitygw: S3Server) -> None:
+    error = on_runtime(
+        lambda runtime: refusal(s3_store(runtime, versitygw.port, "p", region="eu-west-9"))
+    )
+
+    assert error.why is StoreReason.WRONG_REGION
+
+
+@pytest.mark.usefixtures("key")
+def test_a_clock_that_is_off_is_named(moto: S3Server) -> None:
+    async def main(runtime: Runtime) -> StoreError:
+        async with FaultyProxy(moto.port) as proxy:
+            proxy.always = Fault.SKEWED
+            return await refusal(s3_store(runtime, proxy.port, "p"))
+
+    assert on_runtime(main).why is StoreReason.CLOCK
+
+
+@pytest.mark.usefixtures("key")
+def test_a_server_that_is_gone_is_unreachable(moto: S3Server) -> None:
+    async def main(runtime: Runtime) -> StoreError:
+        async with FaultyProxy(moto.port) as proxy:
+            limits = StoreLimits(deadline_s=0.2, backoff=Backoff(10, 20))
+            store = s3_store(runtime, proxy.port, "p", limits=limits)
+        with pytest.raises(StoreError) as found:
+            await store.put("a", b"x")
+        return found.value
+
+    error = on_runtime(main)
+
+    assert error.why in (StoreReason.UNREACHABLE, StoreReason.TIMEOUT)
+    assert not error.is_outcome_known
+
+
+# Faults on the way.
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Fault.BUSY, StoreReason.THROTTLED),
+        (Fault.BROKEN, StoreReason.SERVER_ERROR),
+        (Fault.HANG, StoreReason.TIMEOUT),
+        (Fault.LATE, StoreReason.TIMEOUT),
+        (Fault.CUT, StoreReason.UNREACHABLE),
+        (Fault.LOST, StoreReason.UNREACHABLE),
+    ],
+)
+def test_a_read_gets_over_faults(moto: S3Server, fault: Fault, reason: StoreReason) -> None:
+    content = bytes(range(256)) * 400
+
+    async def main(runtime: Runtime) -> ObjectStore:
+        async with FaultyProxy(moto.port) as proxy:
+            store = s3_store(runtime, proxy.port, uuid4().hex, limits=IMPATIENT)
+            await store.put("a", content)
+            proxy.faults.extend([fault, fault])
+            assert bytes(await store.get_range("a", 5, len(content) - 5)) == content[5:]
+            return store
+
+    counts = on_runtime(main).counts
+
+    assert counts.failures[Operation.GET, reason] >= 2
+    assert counts.failed_calls[Operation.GET] == 0
+
+
+@pytest.mark.usefixtures("key")
+def test_a_slow_answer_is_an_answer(moto: S3Server) -> None:
+    async def main(runtime: Runtime) -> ObjectStore:
+        async with FaultyProxy(moto.port) as proxy:
+            store = s3_store(runtime, proxy.port, uuid4().hex)
+            await store.put("a", b"x" * MIB)
+            proxy.faults.append(Fault.SLOW)
+            assert len(await store.get_range("a", 0, MIB)) == MIB
+            return store
+
+    assert not on_runtime(main).counts.failures
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.LATE, Fault.BUSY, Fault.BROKEN, Fault.HANG])
+def test_a_put_with_a_lost_answer_succeeds_once(moto: S3Server, fault: Fault) -> None:
+    async def main(runtime: Runtime) -> bytes:
+        async with FaultyProxy(moto.port) as proxy:
+            store = s3_store(runtime, proxy.port, uuid4().hex, limits=IMPATIENT)
+            proxy.only = "PUT"
+            proxy.faults.extend([fault, fault])
+            await store.put("a", b"mine")
+            assert [each.fault for each in proxy.seen][:2] in ([fault, fault], [fault, Fault.PASS])
+            return bytes(await store.get_range("a", 0, 9))
+
+    assert on_runtime(main) == b"mine"
+
+
+@pytest.mark.usefixtures("key")
+def test_a_put_with_a_lost_answer_does_not_take_another_object_for_its_own(moto: S3Server) -> None:
+    async def main(runtime: Runtime) -> tuple[StoreError, bytes]:
+        async with FaultyProxy(moto.port) as proxy:
+            store = s3_store(runtime, proxy.port, uuid4().hex, limits=IMPATIENT)
+            await store.put("a", b"them")
+            proxy.only = "PUT"
+            proxy.faults.append(Fault.HANG)
+            with pytest.raises(StoreError) as found:
+                await store.put("a", b"mine")
+            return found.value, bytes(await store.get_range("a", 0, 9))
+
+    error, content = on_runtime(main)
+
+    assert error.why is StoreReason.ALREADY_EXISTS
+    assert content == b"them"
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize(
+    ("method", "fault"),
+    [
+        ("PUT", Fault.BUSY),
+        ("PUT", Fault.CUT),
+        ("PUT", Fault.LOST),
+        ("PUT", Fault.HANG),
+        ("POST", Fault.LOST),
+        ("POST", Fault.LATE),
+        ("POST", Fault.BROKEN),
+    ],
+)
+def test_an_upload_gets_over_faults(moto: S3Server, method: str, fault: Fault) -> None:
+    content = bytes(range(256)) * (18 * MIB // 256)
+
+    async def main(runtime: Runtime) -> None:
+        async with FaultyProxy(moto.port) as proxy:
+            limits = StoreLimits(attempt_s=3, deadline_s=60, backoff=Backoff(1, 20))
+            store = s3_store(runtime, proxy.port, uuid4().hex, limits=limits)
+            proxy.only = method
+            proxy.faults.append(Fault.PASS)
+            proxy.faults.append(fault)
+            size = await store.put_parts("a", lambda: pieces(content, 3 * MIB), len(content))
+            assert size == len(content)
+            proxy.only = None
+            for start in range(0, len(content), 6 * MIB):
+                found = bytes(await store.get_range("a", start, 6 * MIB))
+                assert found == content[start : start + 6 * MIB]
+
+    on_runtime(main)
+
+
+@pytest.mark.usefixtures("key")
+def test_a_call_ends_at_its_deadline(moto: S3Server) -> None:
+    async def main(runtime: Runtime) -> tuple[StoreError, ObjectStore]:
+        async with FaultyProxy(moto.port) as proxy:
+            proxy.always = Fault.HANG
+            limits = StoreLimits(attempt_s=0.1, deadline_s=0.5, backoff=Backoff(1, 5))
+            store = s3_store(runtime, proxy.port, uuid4().hex, limits=limits)
+            with pytest.raises(StoreError) as found:
+                await store.put("a", b"x")
+            return found.value, store
+
+    error, store = on_runtime(main)
+
+    assert error.why is StoreReason.TIMEOUT
+    assert not error.is_outcome_known
+    assert store.counts.failed_calls[Operation.PUT] == 1
