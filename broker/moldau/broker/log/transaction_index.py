@@ -39,11 +39,14 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The aborted transactions of one segment."""
 
-    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+    def __init__(
+        self, files: Files, path: str, base_offset: int, packed: bytearray | None = None
+    ) -> None:
+        """`packed` are the bytes of a file that lies elsewhere: they are not read from `path`."""
         self.path = path
         self._files = files
         self._base_offset = base_offset
-        self._packed: bytearray | None = None  # None: not read yet
+        self._packed = packed  # None: not read yet
         self._is_dirty = False
 
     @property
