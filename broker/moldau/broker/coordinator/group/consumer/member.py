@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
+from moldau.ids import Uuid
 from moldau.protocol.schemas.consumer_group_log import ClassicMemberMetadata, ClassicProtocol
 
 
@@ -43,7 +44,7 @@ class Member:
 
     member_id: str
     profile: Profile = field(default_factory=Profile)
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress[Uuid] = field(default_factory=Progress)
 
     @property
     def epoch(self) -> int:

@@ -2,15 +2,23 @@
 
 Invariants: neither form holds a topic without partitions, so that equal sets are equal maps. The
 values are never changed, only replaced.
+
+Streams groups have tasks instead: the key is a subtopology in a role, and each partition of it is a
+task. The forms with a free key (`PartitionsBy`, `OwnedBy`) are for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from moldau.ids import Uuid
+
+K = TypeVar("K", bound=Hashable)
+
+PartitionsBy: TypeAlias = Mapping[K, frozenset[int]]
+OwnedBy: TypeAlias = Mapping[K, Mapping[int, int]]
 
 Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
 """Sets of partitions, by topic id."""
@@ -18,8 +26,8 @@ Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
 Owned: TypeAlias = Mapping[Uuid, Mapping[int, int]]
 """Partitions by topic id, each with the member epoch in which it was assigned."""
 
-NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
-NOTHING_OWNED: Final[Owned] = MappingProxyType({})
+NO_PARTITIONS: Final[Mapping[Any, frozenset[int]]] = MappingProxyType({})
+NOTHING_OWNED: Final[Mapping[Any, Mapping[int, int]]] = MappingProxyType({})
 
 
 class TopicPartitionsLike(Protocol):
@@ -45,7 +53,7 @@ def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
     return found
 
 
-def without_epochs(owned: Owned) -> Partitions:
+def without_epochs(owned: OwnedBy[K]) -> PartitionsBy[K]:
     """Return the owned partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
@@ -69,7 +77,7 @@ def owned_of(topics: Iterable[EpochsLike], default_epoch: int) -> Owned:
     return owned
 
 
-def union(one: Owned, other: Owned) -> Owned:
+def union(one: OwnedBy[K], other: OwnedBy[K]) -> OwnedBy[K]:
     """Return the partitions of both. If both have a partition, the epoch of `other` counts."""
     if not one or not other:
         return one or other
@@ -79,14 +87,14 @@ def union(one: Owned, other: Owned) -> Owned:
     return merged
 
 
-def have_in_common(partitions: Partitions, owned: Owned) -> bool:
+def have_in_common(partitions: PartitionsBy[K], owned: OwnedBy[K]) -> bool:
     """Whether at least one partition is in both."""
     return any(
         not held.isdisjoint(owned.get(topic_id, ())) for topic_id, held in partitions.items()
     )
 
 
-def is_within(partitions: Partitions, owned: Owned) -> bool:
+def is_within(partitions: PartitionsBy[K], owned: OwnedBy[K]) -> bool:
     """Whether every partition is among the owned ones."""
     return all(held.issubset(owned.get(topic_id, ())) for topic_id, held in partitions.items())
 

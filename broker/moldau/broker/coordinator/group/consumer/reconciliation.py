@@ -12,26 +12,26 @@ The order is: revoke, then move to the epoch, then take. With one step for each 
 never gets two instructions at once, and the partitions that it reports are enough to know its
 progress (KIP-848).
 
-This module does not depend on consumer groups: partitions could also be tasks of a streams group,
-which has the same three steps.
+This module does not depend on consumer groups. In a streams group the partitions are tasks, and the
+topic is a subtopology in a role: active, standby or warm-up (`streams.tasks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Generic
 
 from moldau.broker.coordinator.group.consumer.member_state import MemberState, may_follow
 from moldau.broker.coordinator.group.consumer.partitions import (
     NOTHING_OWNED,
-    Owned,
-    Partitions,
+    K,
+    OwnedBy,
+    PartitionsBy,
     have_in_common,
     union,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import Uuid
 
 LEAVING_EPOCH: Final = -1
 """The epoch of a member that leaves or has left."""
@@ -41,14 +41,14 @@ STATIC_LEAVING_EPOCH: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Generic[K]):
     """The progress of a member towards its target: the content of record 8."""
 
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: Owned = field(default_factory=lambda: NOTHING_OWNED)
-    revoking: Owned = field(default_factory=lambda: NOTHING_OWNED)
+    assigned: OwnedBy[K] = field(default_factory=lambda: NOTHING_OWNED)
+    revoking: OwnedBy[K] = field(default_factory=lambda: NOTHING_OWNED)
     """Partitions that the member may own until it reports that it does not."""
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
@@ -57,21 +57,21 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Target(Generic[K]):
     """The target of a member, and the conditions for reaching it."""
 
     epoch: int
-    partitions: Partitions
-    subscribed: Container[Uuid]
+    partitions: PartitionsBy[K]
+    subscribed: Container[K]
     """The topics that the member still wants. It gets no partitions of other topics."""
 
-    is_free: Callable[[Uuid, int], bool]
+    is_free: Callable[[K, int], bool]
     """Whether no member owns this partition or has yet to revoke it."""
 
     has_subscription_changed: bool = False
 
 
-def next_step(now: Progress, target: Target, reported: Partitions | None) -> Progress:
+def next_step(now: Progress[K], target: Target[K], reported: PartitionsBy[K] | None) -> Progress[K]:
     """Return the progress of the member after this heartbeat; the same object if nothing changes.
 
     `reported` holds the partitions that the member reports as owned, None if it reports nothing.
@@ -81,7 +81,9 @@ def next_step(now: Progress, target: Target, reported: Partitions | None) -> Pro
     return after
 
 
-def _next_step(now: Progress, target: Target, reported: Partitions | None) -> Progress:
+def _next_step(
+    now: Progress[K], target: Target[K], reported: PartitionsBy[K] | None
+) -> Progress[K]:
     match now.state:
         case MemberState.STABLE:
             if now.epoch != target.epoch:
@@ -107,16 +109,18 @@ def _next_step(now: Progress, target: Target, reported: Partitions | None) -> Pr
             return _advance(now, target, reported, target.epoch)
 
 
-def _still_owns(reported: Partitions | None, revoking: Owned) -> bool:
+def _still_owns(reported: PartitionsBy[K] | None, revoking: OwnedBy[K]) -> bool:
     """Whether the member still owns any of `revoking`. Without a report the answer is yes."""
     return reported is None or have_in_common(reported, revoking)
 
 
-def _advance(now: Progress, target: Target, reported: Partitions | None, epoch: int) -> Progress:
+def _advance(
+    now: Progress[K], target: Target[K], reported: PartitionsBy[K] | None, epoch: int
+) -> Progress[K]:
     """Divide the partitions into those to keep, to revoke, to take now, and to wait for."""
-    assigned: dict[Uuid, dict[int, int]] = {}
-    revoking: dict[Uuid, dict[int, int]] = {}
-    gained: list[tuple[Uuid, int]] = []
+    assigned: dict[K, dict[int, int]] = {}
+    revoking: dict[K, dict[int, int]] = {}
+    gained: list[tuple[K, int]] = []
     waits = False
     for topic_id in target.partitions.keys() | now.assigned.keys():
         wanted = target.partitions.get(topic_id, frozenset())
@@ -143,7 +147,9 @@ def _advance(now: Progress, target: Target, reported: Partitions | None, epoch: 
     return Progress(target.epoch, now.epoch, state, assigned)
 
 
-def _drop_unsubscribed(now: Progress, target: Target, reported: Partitions | None) -> Progress:
+def _drop_unsubscribed(
+    now: Progress[K], target: Target[K], reported: PartitionsBy[K] | None
+) -> Progress[K]:
     """Revoke topics that the member no longer wants, before there is a new target."""
     dropped = {
         topic_id: held

@@ -13,6 +13,7 @@ from moldau.broker.coordinator.group.consumer.partitions import Owned, Partition
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
 from moldau.broker.coordinator.group.consumer.regex import ResolvedRegex
 from moldau.broker.coordinator.outcome import LogRecord
+from moldau.ids import Uuid
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -104,7 +105,7 @@ def target_of_member_deleted(group_id: str, member_id: str) -> LogRecord:
     return LogRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
 
 
-def member_progress(group_id: str, member_id: str, progress: Progress) -> LogRecord:
+def member_progress(group_id: str, member_id: str, progress: Progress[Uuid]) -> LogRecord:
     """Record 8: a member's progress."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=progress.epoch,

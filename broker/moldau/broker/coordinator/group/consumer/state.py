@@ -249,7 +249,7 @@ class ConsumerGroupState:
             )
             self._put(replace(self._member_or_new(member_id), progress=progress))
         elif member_id in self.members:
-            gone = Progress(epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
+            gone: Progress[Uuid] = Progress(epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH)
             self._put(replace(self.members[member_id], progress=gone))
 
     def replay_regular_expression(
@@ -333,7 +333,7 @@ def _count_subscription(
         add(regexes, (profile.topic_regex,), by)
 
 
-def _all_owned(progress: Progress) -> Iterator[tuple[Uuid, Iterable[int]]]:
+def _all_owned(progress: Progress[Uuid]) -> Iterator[tuple[Uuid, Iterable[int]]]:
     owned: Owned
     for owned in (progress.assigned, progress.revoking):
         yield from owned.items()

@@ -28,6 +28,7 @@ from moldau.broker.coordinator.group.consumer.subscription import (
 )
 from moldau.broker.coordinator.group.consumer.target import Subscribed, renewed_target
 from moldau.broker.coordinator.outcome import LogRecord
+from moldau.ids import Uuid
 
 
 def advance(
@@ -66,7 +67,7 @@ def _is_at_rest(state: ConsumerGroupState, member: Member) -> bool:
 def _reconcile(
     state: ConsumerGroupState,
     member: Member,
-    target: Target,
+    target: Target[Uuid],
     reported: Partitions | None,
     now_ms: int,
     records: list[LogRecord],
