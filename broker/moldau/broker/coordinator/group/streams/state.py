@@ -1,0 +1,282 @@
+"""The state of one streams group: the fold of its records, and what follows from them.
+
+Invariants:
+- Only `replay` changes durable state. Nothing in a record can make it fail.
+- `holders` has each task that a member owns or has yet to give up, with its role there. It is
+  updated with each change, so only a new target assignment walks over all members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Final, cast
+
+from moldau.broker.coordinator.group.consumer.deadlines import Deadlines
+from moldau.broker.coordinator.group.consumer.metadata_hash import MetadataHashes
+from moldau.broker.coordinator.group.consumer.reconciliation import Progress
+from moldau.broker.coordinator.group.contract import GroupServices
+from moldau.broker.coordinator.group.streams.configuration import ConfiguredTopology
+from moldau.broker.coordinator.group.streams.member import Member, Profile, TaskProgress
+from moldau.broker.coordinator.group.streams.records import state_of_number
+from moldau.broker.coordinator.group.streams.tasks import (
+    OwnedTasks,
+    Role,
+    SubtopologyRole,
+    TaskId,
+    Tasks,
+    tasks_of,
+)
+from moldau.broker.coordinator.group.streams.topology import Topology, topology_of
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.declare import LogKey, LogValue
+from moldau.protocol.schemas import streams_group_log as log
+
+FIRST_EPOCH: Final = 1
+"""The epoch of a group without records, and of its empty target. Its first member makes it 2."""
+NO_TARGET_EPOCH: Final = -1
+NO_TASKS: Final[Mapping[SubtopologyRole, frozenset[int]]] = {}
+
+
+class GroupState(Enum):
+    """The states of a group, with the names that ListGroups and StreamsGroupDescribe show."""
+
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"  # topics are missing, or their partitions do not fit
+    ASSIGNING = "Assigning"  # the target's epoch is older than the group's
+    RECONCILING = "Reconciling"  # a member has not reached its target
+    STABLE = "Stable"
+
+
+@dataclass(slots=True)
+class Volatile:
+    """State that is not in the log. The next coordinator of the group begins with new state."""
+
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    hashes: MetadataHashes = field(default_factory=MetadataHashes)
+    configured: ConfiguredTopology | None = None
+    """The topology with the topics of the cluster. None: it must be configured anew."""
+    is_checked: bool = False
+    """Whether the group's topics were compared with the metadata since they last changed."""
+    first_target_ms: int | None = None
+    """When the first target may be computed, while the group waits for more members."""
+    shutdown_by: str | None = None
+    """The member that wants the whole application to stop."""
+    endpoint_epoch: int = 0
+    """Grows when the tasks of a member with an endpoint change."""
+    rebalance_of: dict[str, int] = field(default_factory=dict)
+    """The member epoch in which each member was last told to give up tasks."""
+
+
+@dataclass(slots=True)
+class StreamsGroupState:
+    """The durable and volatile state of one group."""
+
+    group_id: str
+    services: GroupServices
+    volatile: Volatile = field(default_factory=Volatile)
+    epoch: int = FIRST_EPOCH
+    metadata_hash: int = 0
+    validated_epoch: int = 0
+    """The epoch of the topology that was last found ready; -1 if it was not."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The settings of the last assignment."""
+    target_epoch: int = FIRST_EPOCH
+    target_timestamp_ms: int = 0
+    topology: Topology | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    target: dict[str, Tasks] = field(default_factory=dict)
+    holders: dict[TaskId, dict[str, frozenset[Role]]] = field(default_factory=dict)
+
+    # Questions
+
+    def member(self, member_id: str) -> Member:
+        """Return the member with this id. Raise UNKNOWN_MEMBER_ID if there is none."""
+        member = self.members.get(member_id)
+        if member is None:
+            text = f"Member {member_id} is not a member of group {self.group_id}."
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
+        return member
+
+    @property
+    def name(self) -> GroupState:
+        """The group's state."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.topology is None or self.topology.epoch != self.validated_epoch:
+            return GroupState.NOT_READY
+        if self.epoch > self.target_epoch:
+            return GroupState.ASSIGNING
+        reached = all(
+            each.progress.is_reconciled_to(self.target_epoch) for each in self.members.values()
+        )
+        return GroupState.STABLE if reached else GroupState.RECONCILING
+
+    def reads(self, topic: str) -> bool:
+        """Whether the topology has the topic as a source or repartition topic."""
+        return self.topology is not None and topic in self.topology.by_input
+
+    def is_free(self, member: Member, role: Role, task: TaskId) -> bool:
+        """Whether the member can take a task in this role: no other member has it active, if the
+        role is active, and no other member of the same process has it at all.
+
+        What the member itself holds does not count: it gets nothing before it has reported that the
+        tasks it loses are closed."""
+        for member_id, roles in self.holders.get(task, {}).items():
+            if member_id == member.member_id:
+                continue
+            if role is Role.ACTIVE and Role.ACTIVE in roles:
+                return False
+            other = self.members.get(member_id)
+            if other is not None and other.process_id == member.process_id:
+                return False
+        return True
+
+    # Records
+
+    def replay(self, key: LogKey, value: LogValue | None) -> None:
+        """Apply one record."""
+        given = cast("Any", value)
+        match key:
+            case log.StreamsGroupMetadataKey():
+                self._replay_metadata(given)
+            case log.StreamsGroupMemberMetadataKey():
+                self._replay_profile(key.member_id, given)
+            case log.StreamsGroupTargetAssignmentMetadataKey():
+                self.target_epoch = NO_TARGET_EPOCH if given is None else given.assignment_epoch
+                self.target_timestamp_ms = 0 if given is None else given.assignment_timestamp
+            case log.StreamsGroupTargetAssignmentMemberKey():
+                self._replay_target(key.member_id, given)
+            case log.StreamsGroupCurrentMemberAssignmentKey():
+                self._replay_progress(key.member_id, given)
+            case log.StreamsGroupTopologyKey():
+                self._replay_topology(given)
+            case other:
+                raise AssertionError(f"{type(other).__name__} is no record of a streams group")
+
+    def _replay_metadata(self, value: log.StreamsGroupMetadataValue | None) -> None:
+        if value is not None:
+            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            self.validated_epoch = value.validated_topology_epoch
+            configs = value.last_assignment_configs or ()
+            self.configs = {each.key: each.value for each in configs}
+
+    def _replay_profile(
+        self, member_id: str, value: log.StreamsGroupMemberMetadataValue | None
+    ) -> None:
+        if value is None:
+            member = self.members.pop(member_id, None)
+            self.volatile.deadlines.forget(member_id)
+            self.volatile.rebalance_of.pop(member_id, None)
+            if member is not None:
+                self._release(member)
+            if not self.members:
+                self.volatile.shutdown_by = None
+            return
+        endpoint = value.user_endpoint
+        profile = Profile(
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            topology_epoch=value.topology_epoch,
+            process_id=value.process_id,
+            endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
+            client_tags=tuple((each.key, each.value) for each in value.client_tags),
+        )
+        self.members[member_id] = replace(self._member_or_new(member_id), profile=profile)
+
+    def _replay_target(
+        self, member_id: str, value: log.StreamsGroupTargetAssignmentMemberValue | None
+    ) -> None:
+        if value is None:
+            self.target.pop(member_id, None)
+        else:
+            self.target[member_id] = tasks_of(
+                {
+                    Role.ACTIVE: value.active_tasks,
+                    Role.STANDBY: value.standby_tasks,
+                    Role.WARMUP: value.warmup_tasks,
+                }
+            )
+
+    def _replay_progress(
+        self, member_id: str, value: log.StreamsGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        if value is None and member_id not in self.members:
+            return
+        before = self._member_or_new(member_id)
+        progress: TaskProgress = Progress() if value is None else _progress_of(value)
+        after = replace(before, progress=progress)
+        self._release(before)
+        self.members[member_id] = after
+        for owned in (progress.assigned, progress.revoking):
+            for task, role in _held(owned):
+                of_task = self.holders.setdefault(task, {})
+                of_task[member_id] = of_task.get(member_id, frozenset()) | {role}
+
+    def _replay_topology(self, value: log.StreamsGroupTopologyValue | None) -> None:
+        self.volatile.configured = None
+        self.volatile.is_checked = False
+        try:
+            self.topology = None if value is None else topology_of(value)
+        except IndexError:  # a copartition group names no topic: a member brings another one
+            self.topology = None
+
+    # Indices
+
+    def _member_or_new(self, member_id: str) -> Member:
+        return self.members.get(member_id) or Member(member_id)
+
+    def _release(self, member: Member) -> None:
+        for owned in (member.progress.assigned, member.progress.revoking):
+            for task, _ in _held(owned):
+                of_task = self.holders.get(task)
+                if of_task is not None:
+                    of_task.pop(member.member_id, None)
+                    if not of_task:
+                        del self.holders[task]
+
+
+def _held(owned: OwnedTasks) -> Iterable[tuple[TaskId, Role]]:
+    for (role, subtopology_id), partitions in owned.items():
+        for partition in partitions:
+            yield TaskId(subtopology_id, partition), role
+
+
+def _progress_of(value: log.StreamsGroupCurrentMemberAssignmentValue) -> TaskProgress:
+    assigned = {
+        Role.ACTIVE: value.active_tasks,
+        Role.STANDBY: value.standby_tasks,
+        Role.WARMUP: value.warmup_tasks,
+    }
+    revoking = {
+        Role.ACTIVE: value.active_tasks_pending_revocation,
+        Role.STANDBY: value.standby_tasks_pending_revocation,
+        Role.WARMUP: value.warmup_tasks_pending_revocation,
+    }
+    return Progress(
+        epoch=value.member_epoch,
+        previous_epoch=value.previous_member_epoch,
+        state=state_of_number(value.state),
+        assigned=_owned_of(assigned, value.member_epoch),
+        revoking=_owned_of(revoking, value.member_epoch),
+    )
+
+
+def _owned_of(
+    by_role: Mapping[Role, Collection[log.CurrentTaskIds]], member_epoch: int
+) -> OwnedTasks:
+    """Return the owned tasks of a record. A task without an epoch of its own has the member's."""
+    owned: dict[SubtopologyRole, Mapping[int, int]] = {}
+    for role, named in by_role.items():
+        for each in named:
+            epochs = each.assignment_epochs
+            if epochs is None or len(epochs) != len(each.partitions):
+                epochs = [max(member_epoch, 0)] * len(each.partitions)
+            if each.partitions:
+                key = SubtopologyRole(role, each.subtopology_id)
+                owned[key] = dict(zip(each.partitions, epochs, strict=True))
+    return owned
