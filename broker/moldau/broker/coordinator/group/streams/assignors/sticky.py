@@ -1,0 +1,157 @@
+"""The sticky assignor: an even spread of tasks with as few moves as it allows.
+
+Active tasks come first:
+
+1. Members have the same number of active tasks, or one more. Members that had the most keep the
+   extra ones, so no other even spread moves fewer tasks.
+2. A member with too many gives up those that are cheapest to move: tasks without state, then tasks
+   of which another member has a copy.
+3. A free task goes to a member with a copy of its state, else to the process with the least tasks
+   for each of its members.
+
+Then each stateful task gets its standbys: on processes that do not have the task yet, first on
+those that had a copy, then on those with the least tasks for each member.
+
+A member counts as much as any other, so a process with twice the threads has twice the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moldau.broker.coordinator.group.streams.assignors.assignor import MemberSpec, Work
+from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks, by_key
+
+
+def assign(members: Mapping[str, MemberSpec], work: Work) -> dict[str, Tasks]:
+    """Return the tasks of each member."""
+    if not members:
+        return {}
+    plan = _Plan(members)
+    _assign_active(plan, work)
+    stateful = [each for each in work.tasks() if each.subtopology_id in work.stateful]
+    for _ in range(work.standby_count):
+        _assign_standbys(plan, stateful)
+    return {
+        each: by_key({Role.ACTIVE: plan.active[each], Role.STANDBY: plan.standby[each]})
+        for each in members
+    }
+
+
+class _Plan:
+    """The tasks given so far. The load of a process is its tasks for each of its members."""
+
+    def __init__(self, members: Mapping[str, MemberSpec]) -> None:
+        self.members = members
+        self.active: dict[str, set[TaskId]] = {each: set() for each in members}
+        self.standby: dict[str, set[TaskId]] = {each: set() for each in members}
+        self.of_process: dict[str, list[str]] = {}
+        for member_id in sorted(members):
+            self.of_process.setdefault(members[member_id].process_id, []).append(member_id)
+        self.given = dict.fromkeys(self.of_process, 0)
+        self.processes_of: dict[TaskId, set[str]] = {}
+        self.had_copy: dict[TaskId, list[str]] = {}
+        for member_id in sorted(members):
+            spec = members[member_id]
+            for task in spec.active | spec.copies:
+                self.had_copy.setdefault(task, []).append(member_id)
+
+    def give(self, member_id: str, task: TaskId, given: dict[str, set[TaskId]]) -> None:
+        given[member_id].add(task)
+        process_id = self.members[member_id].process_id
+        self.given[process_id] += 1
+        self.processes_of.setdefault(task, set()).add(process_id)
+
+    def take(self, member_id: str, task: TaskId) -> None:
+        self.active[member_id].remove(task)
+        process_id = self.members[member_id].process_id
+        self.given[process_id] -= 1
+        del self.processes_of[task]
+
+    def load(self, member_id: str, given: Mapping[str, set[TaskId]]) -> tuple[float, int, str]:
+        """Return the load of the member's process, then its own."""
+        process_id = self.members[member_id].process_id
+        of_process = self.given[process_id] / len(self.of_process[process_id])
+        return of_process, len(given[member_id]), member_id
+
+
+def _assign_active(plan: _Plan, work: Work) -> None:
+    tasks = work.tasks()
+    owner = {task: each for each in sorted(plan.members) for task in plan.members[each].active}
+    free = []
+    for task in tasks:
+        if task in owner:
+            plan.give(owner[task], task, plan.active)
+        else:
+            free.append(task)
+    least, extra = divmod(len(tasks), len(plan.members))
+    by_count = sorted(plan.members, key=lambda each: (-len(plan.active[each]), each))
+    limits = {each: least + (place < extra) for place, each in enumerate(by_count)}
+    for member_id in by_count:
+        surplus = len(plan.active[member_id]) - limits[member_id]
+        if surplus > 0:
+            cheapest = sorted(plan.active[member_id], key=lambda each: _cost(plan, work, each))
+            for task in cheapest[:surplus]:
+                plan.take(member_id, task)
+                free.append(task)
+    rooms = {
+        each: limits[each] - len(plan.active[each])
+        for each in plan.members
+        if limits[each] > len(plan.active[each])
+    }
+    for task in _placed_at_copies(plan, sorted(free), rooms):
+        member_id = min(rooms, key=lambda each: plan.load(each, plan.active))
+        _fill(plan, member_id, task, rooms)
+    assert not rooms, "the limits are the number of tasks"
+
+
+def _cost(plan: _Plan, work: Work, task: TaskId) -> tuple[bool, bool, TaskId]:
+    """Order tasks by what a move costs: the state, and whether another member has a copy."""
+    is_stateful = task.subtopology_id in work.stateful
+    return is_stateful, len(plan.had_copy.get(task, ())) < 2, task
+
+
+def _placed_at_copies(plan: _Plan, free: Iterable[TaskId], rooms: dict[str, int]) -> list[TaskId]:
+    """Give free tasks to members with a copy of their state. Return the others."""
+    left = []
+    for task in free:
+        near = [each for each in plan.had_copy.get(task, ()) if each in rooms]
+        if not near:
+            # Another thread of a process with a copy finds the state in the same directory.
+            processes = {plan.members[each].process_id for each in plan.had_copy.get(task, ())}
+            near = [each for each in rooms if plan.members[each].process_id in processes]
+        if near:
+            _fill(plan, min(near, key=lambda each: plan.load(each, plan.active)), task, rooms)
+        else:
+            left.append(task)
+    return left
+
+
+def _fill(plan: _Plan, member_id: str, task: TaskId, rooms: dict[str, int]) -> None:
+    plan.give(member_id, task, plan.active)
+    rooms[member_id] -= 1
+    if not rooms[member_id]:
+        del rooms[member_id]
+
+
+def _assign_standbys(plan: _Plan, tasks: Iterable[TaskId]) -> None:
+    """Give each task one more standby, if a process without it is left."""
+    left = []
+    for task in tasks:
+        taken = plan.processes_of[task]
+        near = [
+            each
+            for each in plan.had_copy.get(task, ())
+            if plan.members[each].process_id not in taken
+        ]
+        if near:
+            member_id = min(near, key=lambda each: plan.load(each, plan.standby))
+            plan.give(member_id, task, plan.standby)
+        else:
+            left.append(task)
+    for task in left:
+        taken = plan.processes_of[task]
+        open_to = [each for each, spec in plan.members.items() if spec.process_id not in taken]
+        if open_to:
+            member_id = min(open_to, key=lambda each: plan.load(each, plan.standby))
+            plan.give(member_id, task, plan.standby)
