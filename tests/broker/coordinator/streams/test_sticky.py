@@ -126,3 +126,11 @@ def test_what_is_cheap_to_move_moves_to_a_new_member() -> None:
     assigned = assign(members, work)
     assert ids_of(assigned["a"], Role.ACTIVE) == {alone}
     assert ids_of(assigned["b"], Role.ACTIVE) == {copied}
+
+
+def test_a_new_member_gets_tasks_of_each_subtopology() -> None:
+    work = Work({"0": 4, "1": 4}, frozenset("1"))
+    assigned = assign({"a": MemberSpec("x", frozenset(work.tasks())), "b": MemberSpec("y")}, work)
+    for tasks in assigned.values():
+        of_each = Counter(each.subtopology_id for each in ids_of(tasks, Role.ACTIVE))
+        assert of_each == {"0": 2, "1": 2}

@@ -4,10 +4,11 @@ Active tasks come first:
 
 1. Members have the same number of active tasks, or one more. Members that had the most keep the
    extra ones, so no other even spread moves fewer tasks.
-2. A member with too many gives up those that are cheapest to move: tasks without state, then tasks
-   of which another member has a copy.
-3. A free task goes to a member with a copy of its state, else to the process with the least tasks
-   for each of its members.
+2. A member with too many gives up tasks of the subtopology of which it has most beyond its share,
+   so that each member comes to have tasks of each. Among equals it gives up those that are cheapest
+   to move: tasks without state, then tasks of which another member has a copy.
+3. A free task goes to a member with a copy of its state, else to the member with the fewest tasks
+   of its subtopology and, among equals, to the process with the least tasks for each member.
 
 Then each stateful task gets its standbys: on processes that do not have the task yet, first on
 those that had a copy, then on those with the least tasks for each member.
@@ -17,7 +18,9 @@ A member counts as much as any other, so a process with twice the threads has tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from moldau.broker.coordinator.group.streams.assignors.assignor import MemberSpec, Work
 from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks, by_key
@@ -89,26 +92,41 @@ def _assign_active(plan: _Plan, work: Work) -> None:
     limits = {each: least + (place < extra) for place, each in enumerate(by_count)}
     for member_id in by_count:
         surplus = len(plan.active[member_id]) - limits[member_id]
-        if surplus > 0:
-            cheapest = sorted(plan.active[member_id], key=lambda each: _cost(plan, work, each))
-            for task in cheapest[:surplus]:
-                plan.take(member_id, task)
-                free.append(task)
+        for _ in range(surplus):
+            task = _given_up(plan, work, plan.active[member_id])
+            plan.take(member_id, task)
+            free.append(task)
     rooms = {
         each: limits[each] - len(plan.active[each])
         for each in plan.members
         if limits[each] > len(plan.active[each])
     }
     for task in _placed_at_copies(plan, sorted(free), rooms):
-        member_id = min(rooms, key=lambda each: plan.load(each, plan.active))
+        member_id = min(rooms, key=partial(_fullness, plan, task))
         _fill(plan, member_id, task, rooms)
     assert not rooms, "the limits are the number of tasks"
 
 
-def _cost(plan: _Plan, work: Work, task: TaskId) -> tuple[bool, bool, TaskId]:
-    """Order tasks by what a move costs: the state, and whether another member has a copy."""
-    is_stateful = task.subtopology_id in work.stateful
-    return is_stateful, len(plan.had_copy.get(task, ())) < 2, task
+def _given_up(plan: _Plan, work: Work, tasks: Collection[TaskId]) -> TaskId:
+    """Return the task that a member with too many gives up."""
+    counts = Counter(each.subtopology_id for each in tasks)
+
+    def order(task: TaskId) -> tuple[float, bool, bool, TaskId]:
+        subtopology_id = task.subtopology_id
+        share = counts[subtopology_id] / work.task_counts[subtopology_id]
+        is_stateful = subtopology_id in work.stateful
+        has_no_copy = len(plan.had_copy.get(task, ())) < 2
+        return -share, is_stateful, has_no_copy, task
+
+    return min(tasks, key=order)
+
+
+def _fullness(plan: _Plan, task: TaskId, member_id: str) -> tuple[int, tuple[float, int, str]]:
+    """Order members by how little they need another task of this subtopology."""
+    of_subtopology = sum(
+        each.subtopology_id == task.subtopology_id for each in plan.active[member_id]
+    )
+    return of_subtopology, plan.load(member_id, plan.active)
 
 
 def _placed_at_copies(plan: _Plan, free: Iterable[TaskId], rooms: dict[str, int]) -> list[TaskId]:
