@@ -84,6 +84,14 @@ class GroupsNode:
         client = Client(self._node.authorizer, context, self._node.image)
         return client.allowed(AclResource.TOPIC, AclOperation.DESCRIBE, topics)
 
+    def creatable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        """Return those of the topics that the client of a request may create: all with CREATE on
+        the cluster, else those with CREATE on the topic."""
+        client = Client(self._node.authorizer, context, self._node.image)
+        if client.may_on_cluster(AclOperation.CREATE):
+            return topics
+        return client.allowed(AclResource.TOPIC, AclOperation.CREATE, topics)
+
     def group_settings(self, group_id: str) -> ResourceSettings:
         """Return the group's settings. Cached until the group's or the broker's settings change."""
         node = self._node

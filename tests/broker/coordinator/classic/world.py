@@ -63,3 +63,6 @@ class SmallWorld:
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
         return topics
+
+    def creatable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        return topics

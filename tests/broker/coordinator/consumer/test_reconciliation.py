@@ -29,7 +29,7 @@ def target(
     taken: tuple[tuple[bytes, int], ...] = (),
     subscribed: tuple[bytes, ...] = (T1, T2),
     changed: bool = False,
-) -> Target:
+) -> Target[bytes]:
     wanted = {each: frozenset(held) for each, held in partitions.items()}
     return Target(epoch, wanted, subscribed, lambda *where: where not in taken, changed)
 

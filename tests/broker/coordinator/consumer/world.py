@@ -112,3 +112,6 @@ class World:
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
         return [each for each in topics if each not in self.hidden]
+
+    def creatable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        return topics

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.share_group_describe import DescribedGroup as DescribedShares
     from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from moldau.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreams
+    from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
     from moldau.protocol.schemas.consumer_group_log import ClassicProtocol
     from moldau.protocol.schemas.group_log import GroupMetadataValue
@@ -62,6 +64,7 @@ class GroupKind(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Downgrade(NamedTuple):
@@ -145,6 +148,10 @@ class GroupServices(Protocol):
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
         """Return those of the topics that the client of a request may describe."""
+        ...
+
+    def creatable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        """Return those of the topics that the client of a request may create."""
         ...
 
 
@@ -309,6 +316,21 @@ class ShareGroup(RecordedGroup, Protocol):
     ) -> Outcome: ...
 
     def describe(self) -> DescribedShares: ...
+
+
+class StreamsGroup(RecordedGroup, Protocol):
+    """A streams group: its members run the tasks of an application (`group/streams`).
+    `StreamsGroup(group_id, services)` creates an empty one with its first epoch."""
+
+    def on_streams_group_heartbeat(
+        self,
+        message: StreamsGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome: ...
+
+    def describe(self) -> DescribedStreams: ...
 
 
 class ConsumerGroup(RecordedGroup, Protocol):

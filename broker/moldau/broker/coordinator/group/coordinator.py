@@ -65,6 +65,8 @@ class NodeServices(Protocol):
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]: ...
 
+    def creatable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]: ...
+
 
 class ShardGroupServices:
     """The `GroupServices` of the groups of one shard."""
@@ -108,11 +110,17 @@ class ShardGroupServices:
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
         return self._node.describable(context, topics)
 
+    def creatable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        return self._node.creatable(context, topics)
+
 
 _PREFIX: Final = "moldau.coordinator.group"
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable")
 """The states of `consumer.state.GroupState`, which is imported with the first consumer group."""
+
+STREAMS_STATES: Final = ("Empty", "NotReady", "Assigning", "Reconciling", "Stable")
+"""The states of `streams.state.GroupState`, which is imported with the first streams group."""
 
 
 def declare(registry: Registry, coordinator: GroupCoordinator) -> None:
@@ -129,6 +137,7 @@ def declare(registry: Registry, coordinator: GroupCoordinator) -> None:
             each.value for each in ClassicGroupState if each is not ClassicGroupState.DEAD
         ],
         GroupKind.CONSUMER: CONSUMER_STATES,
+        GroupKind.STREAMS: STREAMS_STATES,
     }
     for kind, names in states.items():
         gauge(

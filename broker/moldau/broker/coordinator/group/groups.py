@@ -31,6 +31,7 @@ from moldau.broker.coordinator.group.contract import (
     Group,
     GroupKind,
     ShareGroup,
+    StreamsGroup,
 )
 from moldau.broker.coordinator.group.expiry import Expiry
 from moldau.broker.coordinator.group.offsets import Offsets, TopicPartition, from_legacy, tombstone
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
     from moldau.protocol.schemas.group_log import GroupMetadataValue
 
@@ -207,8 +209,8 @@ class Groups:
                 text = f"Consumer group {group_id} not found."
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
             self.consumer(group_id)
-        if group is not None and group.kind is GroupKind.SHARE:
-            self.consumer(group_id)  # raises: a share group is not converted
+        if group is not None and group.kind is not GroupKind.CLASSIC:
+            self.consumer(group_id)  # raises: only a classic group is converted
         made = self._kinds.make(GroupKind.CONSUMER, group_id, self.services)
         fresh = cast("ConsumerGroup", made)
         self._asked[group_id] = fresh
@@ -242,6 +244,33 @@ class Groups:
             return shares.on_share_group_heartbeat(message, context, ticket, now_ms)
         finally:
             touch_if_nearer(self, shares)
+
+    def on_streams_group_heartbeat(
+        self,
+        message: StreamsGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome:
+        """Handle a heartbeat of a streams group. A joining member (epoch 0) may create a group,
+        also in the place of a classic one without members: the offsets stay."""
+        group_id = message.group_id
+        group = self._groups.get(group_id)
+        if group is not None and group.kind is GroupKind.STREAMS:
+            streams = cast("StreamsGroup", group)
+            try:
+                return streams.on_streams_group_heartbeat(message, context, ticket, now_ms)
+            finally:
+                touch_if_nearer(self, group)
+        self.touch(group_id)
+        is_replaced = group is None or _is_replaced(group, GroupKind.STREAMS)
+        if message.member_epoch != 0 or not is_replaced:
+            streams_group(self, group_id)  # raises
+        made = self._kinds.make(GroupKind.STREAMS, group_id, self.services)
+        fresh = cast("StreamsGroup", made)
+        self._asked[group_id] = fresh
+        outcome = fresh.on_streams_group_heartbeat(message, context, ticket, now_ms)
+        return _instead_of(group, outcome)
 
     def _of_member(self, group_id: str) -> Group:
         group = self._groups.get(group_id)
@@ -487,6 +516,15 @@ def share_group(groups: Groups, group_id: str) -> ShareGroup:
     return cast("ShareGroup", group)
 
 
+def streams_group(groups: Groups, group_id: str) -> StreamsGroup:
+    """Return the streams group of this id. Raise GROUP_ID_NOT_FOUND if it does not exist."""
+    group = groups.existing(group_id)
+    if group.kind is not GroupKind.STREAMS:
+        text = f"Group {group_id} is not a streams group."
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+    return cast("StreamsGroup", group)
+
+
 def touch_if_nearer(groups: Groups, group: Group) -> None:
     """Call `touch` if the group's deadline may be earlier now. Heartbeats and commits nearly always
     move it to a later time."""
@@ -510,8 +548,11 @@ def _is_bare(group: Group) -> bool:
 
 
 def _is_replaced(group: Group, wanted: GroupKind) -> bool:
-    """Whether a request of the other protocol replaces this group by a new one."""
-    return group.kind not in (wanted, GroupKind.SHARE) and group.is_empty
+    """Whether a request of another protocol replaces this group by a new one. An empty group makes
+    room for a classic one, and an empty classic one for any other."""
+    if GroupKind.CLASSIC not in (group.kind, wanted) or group.kind is GroupKind.SHARE:
+        return False
+    return group.kind is not wanted and group.is_empty
 
 
 def _instead_of(old: Group | None, outcome: Outcome) -> Outcome:

@@ -17,6 +17,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeart
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -35,6 +36,14 @@ from moldau.protocol.schemas.share_group_log import (
     ShareGroupStatePartitionMetadataKey,
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMetadataKey,
+)
+from moldau.protocol.schemas.streams_group_log import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMetadataKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTopologyKey,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +70,14 @@ SHARE_KEYS: Final = (
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMetadataKey,
 )
+STREAMS_KEYS: Final = (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMetadataKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTopologyKey,
+)
 
 
 def replay_classic_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
@@ -80,6 +97,11 @@ def replay_consumer_record(
 def replay_share_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
     """Apply a record of a share group (KIP-932)."""
     replay_member_record(groups, GroupKind.SHARE, ShareGroupMetadataKey, key, value)
+
+
+def replay_streams_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
+    """Apply a record of a streams group (KIP-1071)."""
+    replay_member_record(groups, GroupKind.STREAMS, StreamsGroupMetadataKey, key, value)
 
 
 def replay_member_record(
@@ -134,6 +156,12 @@ def _make_share(group_id: str, services: contract.GroupServices) -> contract.Gro
     return ShareGroup(group_id, services)
 
 
+def _make_streams(group_id: str, services: contract.GroupServices) -> contract.Group:
+    from moldau.broker.coordinator.group.streams.group import StreamsGroup
+
+    return StreamsGroup(group_id, services)
+
+
 CLASSIC: Final = Kind(
     GroupKind.CLASSIC,
     ClassicGroup,
@@ -163,7 +191,14 @@ SHARE: Final = Kind(
     replay_share_record,
     {ShareGroupHeartbeatRequest: Groups.on_share_group_heartbeat},
 )
-KINDS: Final = (CLASSIC, CONSUMER, SHARE)
+STREAMS: Final = Kind(
+    GroupKind.STREAMS,
+    _make_streams,
+    STREAMS_KEYS,
+    replay_streams_record,
+    {StreamsGroupHeartbeatRequest: Groups.on_streams_group_heartbeat},
+)
+KINDS: Final = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
 
 class Kinds:

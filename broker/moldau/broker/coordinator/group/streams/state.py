@@ -18,6 +18,7 @@ from moldau.broker.coordinator.group.consumer.metadata_hash import MetadataHashe
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
 from moldau.broker.coordinator.group.contract import GroupServices
 from moldau.broker.coordinator.group.streams.configuration import ConfiguredTopology
+from moldau.broker.coordinator.group.streams.internal_topics import Creation
 from moldau.broker.coordinator.group.streams.member import Member, Profile, TaskProgress
 from moldau.broker.coordinator.group.streams.records import state_of_number
 from moldau.broker.coordinator.group.streams.tasks import (
@@ -57,16 +58,17 @@ class Volatile:
     hashes: MetadataHashes = field(default_factory=MetadataHashes)
     configured: ConfiguredTopology | None = None
     """The topology with the topics of the cluster. None: it must be configured anew."""
-    is_checked: bool = False
-    """Whether the group's topics were compared with the metadata since they last changed."""
+    checked_epoch: int | None = None
+    """The group epoch in which its topics were last compared with the metadata. None means that
+    they must be compared. A value above the current epoch does not count: that epoch was never
+    reached."""
     first_target_ms: int | None = None
     """When the first target may be computed, while the group waits for more members."""
     shutdown_by: str | None = None
     """The member that wants the whole application to stop."""
     endpoint_epoch: int = 0
     """Grows when the tasks of a member with an endpoint change."""
-    rebalance_of: dict[str, int] = field(default_factory=dict)
-    """The member epoch in which each member was last told to give up tasks."""
+    creation: Creation = field(default_factory=Creation)
 
 
 @dataclass(slots=True)
@@ -116,6 +118,11 @@ class StreamsGroupState:
     def reads(self, topic: str) -> bool:
         """Whether the topology has the topic as a source or repartition topic."""
         return self.topology is not None and topic in self.topology.by_input
+
+    def has_metadata_expired(self) -> bool:
+        """Whether the group's topics must be compared with the metadata."""
+        checked = self.volatile.checked_epoch
+        return checked is None or self.epoch < checked
 
     def is_free(self, member: Member, role: Role, task: TaskId) -> bool:
         """Whether the member can take a task in this role: no other member has it active, if the
@@ -168,7 +175,6 @@ class StreamsGroupState:
         if value is None:
             member = self.members.pop(member_id, None)
             self.volatile.deadlines.forget(member_id)
-            self.volatile.rebalance_of.pop(member_id, None)
             if member is not None:
                 self._release(member)
             if not self.members:
@@ -219,7 +225,7 @@ class StreamsGroupState:
 
     def _replay_topology(self, value: log.StreamsGroupTopologyValue | None) -> None:
         self.volatile.configured = None
-        self.volatile.is_checked = False
+        self.volatile.checked_epoch = None
         try:
             self.topology = None if value is None else topology_of(value)
         except IndexError:  # a copartition group names no topic: a member brings another one

@@ -1,0 +1,408 @@
+"""StreamsGroupHeartbeat: with this one request a member joins, stays, reports and leaves.
+
+The steps, in the order in which Kafka writes their records:
+
+1. Record the member's profile.
+2. Record the topology, if the group has none.
+3. Configure the topology, if it or its topics changed. A change of its readiness or of the settings
+   for assignments moves the group to a new epoch, as a new member does.
+4. Compute a new target, if the group epoch is ahead of it and no delay holds it back.
+5. Take the member one step towards its target.
+
+A heartbeat that changes nothing costs a few comparisons and no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from moldau.broker.coordinator.group.consumer.deadlines import Due
+from moldau.broker.coordinator.group.consumer.member_state import MemberState
+from moldau.broker.coordinator.group.consumer.partitions import is_within
+from moldau.broker.coordinator.group.consumer.reconciliation import Target, next_step
+from moldau.broker.coordinator.group.streams import internal_topics, records
+from moldau.broker.coordinator.group.streams.configuration import (
+    ConfiguredTopology,
+    Obstacle,
+    Status,
+    configure,
+)
+from moldau.broker.coordinator.group.streams.departure import on_leave
+from moldau.broker.coordinator.group.streams.endpoints import endpoints_of
+from moldau.broker.coordinator.group.streams.member import Member, Profile
+from moldau.broker.coordinator.group.streams.state import StreamsGroupState
+from moldau.broker.coordinator.group.streams.target import (
+    MemberTarget,
+    assignment_configs,
+    renewed_target,
+)
+from moldau.broker.coordinator.group.streams.tasks import (
+    OwnedTasks,
+    Role,
+    SubtopologyRole,
+    TaskId,
+    Tasks,
+    of_role,
+    tasks_of,
+)
+from moldau.broker.coordinator.group.streams.topology import (
+    Topology,
+    topology_of,
+    topology_record,
+)
+from moldau.broker.coordinator.outcome import Effect, LogRecord, Outcome, Ticket
+from moldau.broker.decision.context import RequestContext
+from moldau.broker.settings.group import (
+    bounded,
+    streams_heartbeat_interval_ms,
+    streams_initial_rebalance_delay_ms,
+    streams_session_timeout_ms,
+)
+from moldau.broker.settings.streams import group_streams_max_size
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages import streams_group_heartbeat as messages
+from moldau.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+
+_JOINING_EPOCH: Final = 0
+
+
+class _Everything:
+    """Contains every key: a member of a streams group takes all tasks that it gets."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+_EVERYTHING: Final = _Everything()
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one heartbeat has led to so far."""
+
+    records: list[LogRecord] = field(default_factory=list)
+    obstacles: list[Obstacle] = field(default_factory=list)
+    effects: tuple[Effect, ...] = ()
+    is_bumped: bool = False
+
+
+def on_heartbeat(
+    state: StreamsGroupState,
+    message: StreamsGroupHeartbeatRequest,
+    context: RequestContext,
+    ticket: Ticket,
+    now_ms: int,
+) -> Outcome:
+    """Handle a heartbeat that has passed `validation`."""
+    if message.member_epoch < 0:
+        return on_leave(state, message, ticket)
+    step = _Step()
+    reported = _reported(message)
+    before = _member(state, message, reported)
+    is_new = before.member_id not in state.members
+    member = replace(before, profile=_renewed(before.profile, message, context))
+    if is_new or member.profile != before.profile:
+        step.is_bumped = True
+        step.records.append(
+            records.member_profile(state.group_id, member.member_id, member.profile)
+        )
+    topology = _topology(state, message, member, step)
+    configured = _configured(state, topology, member, message, step)
+    epoch = _next_epoch(state, topology, configured, step)
+    if step.is_bumped and not state.members:
+        _await_more_members(state, now_ms)
+    target = renewed_target(state, member, epoch, configured, now_ms, step.records)
+    moved = _reconciled(state, member, target, reported, now_ms, step)
+    settings = state.services.group_settings(state.group_id)
+    session_ms = bounded(settings, streams_session_timeout_ms)
+    state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
+    if message.shutdown_application:
+        state.volatile.shutdown_by = member.member_id
+    interval_ms = bounded(settings, streams_heartbeat_interval_ms)
+    response = StreamsGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=moved.member_id,
+        member_epoch=moved.epoch,
+        heartbeat_interval_ms=interval_ms,
+        acceptable_recovery_lag=0,
+        task_offset_interval_ms=0,
+        status=None,
+        endpoint_information_epoch=0,
+    )
+    has_moved = moved.progress.assigned != before.progress.assigned
+    if has_moved or message.member_epoch == _JOINING_EPOCH:
+        _add_tasks(response, moved.progress.assigned)
+        if moved.profile.endpoint is not None:
+            state.volatile.endpoint_epoch += 1
+    _add_endpoints(state, message, moved, topology, response)
+    if configured.obstacle is not None:
+        step.obstacles.append(_explained(state, configured, context, now_ms, step))
+    if target.delay is not None:
+        step.obstacles.insert(0, target.delay)
+    response.status = _statuses(state, step)
+    return Outcome(tuple(step.records), ((ticket, response),), step.effects)
+
+
+# The member.
+
+
+def _reported(message: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    """Return the tasks that the member reports as owned, None if it reports nothing."""
+    if message.active_tasks is None:
+        return None
+    return tasks_of(
+        {
+            Role.ACTIVE: message.active_tasks,
+            Role.STANDBY: message.standby_tasks or (),
+            Role.WARMUP: message.warmup_tasks or (),
+        }
+    )
+
+
+def _member(
+    state: StreamsGroupState, message: StreamsGroupHeartbeatRequest, reported: Tasks | None
+) -> Member:
+    """Return the member that sent the heartbeat. Its epoch must be the known one or, because the
+    answer may have been lost, the one before."""
+    member_id, epoch = message.member_id, message.member_epoch
+    if epoch == _JOINING_EPOCH:
+        limit = state.services.settings[group_streams_max_size]
+        if member_id not in state.members and len(state.members) >= limit:
+            text = "the streams group is full"
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text, members=limit)
+        return state.members.get(member_id) or Member(member_id)
+    member = state.member(member_id)
+    known = member.progress
+    answer_was_lost = (
+        epoch == known.previous_epoch
+        and epoch < known.epoch
+        and reported is not None
+        and is_within(reported, known.assigned)
+    )
+    if epoch != known.epoch and not answer_was_lost:
+        raise KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "that is not the member's epoch: it must give up all tasks and join again",
+            member_epoch=epoch,
+            known=known.epoch,
+        )
+    return member
+
+
+def _renewed(
+    known: Profile, message: StreamsGroupHeartbeatRequest, context: RequestContext
+) -> Profile:
+    """Return the profile after the request. Null and -1 in a field of the request mean no
+    change."""
+    endpoint, tags = message.user_endpoint, message.client_tags
+    timeout_ms, topology = message.rebalance_timeout_ms, message.topology
+    return Profile(
+        instance_id=known.instance_id,
+        rack_id=known.rack_id if message.rack_id is None else message.rack_id,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        topology_epoch=known.topology_epoch if topology is None else topology.epoch,
+        process_id=known.process_id if message.process_id is None else message.process_id,
+        endpoint=known.endpoint if endpoint is None else (endpoint.host, endpoint.port),
+        client_tags=known.client_tags
+        if tags is None
+        else tuple(sorted((each.key, each.value) for each in tags)),
+    )
+
+
+# The topology.
+
+
+def _topology(
+    state: StreamsGroupState, message: StreamsGroupHeartbeatRequest, member: Member, step: _Step
+) -> Topology:
+    """Return the topology of the group. The first member brings it. A member with an older one
+    may join, and is told so."""
+    known = state.topology
+    if known is not None and member.profile.topology_epoch < known.epoch:
+        text = (
+            f"The member's topology epoch {member.profile.topology_epoch} is behind the group's "
+            f"topology epoch {known.epoch}."
+        )
+        step.obstacles.append(Obstacle(Status.STALE_TOPOLOGY, text))
+    if message.topology is None:
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group has no topology")
+        return known
+    given = topology_of(message.topology)
+    if known is None:
+        step.records.append(records.topology(state.group_id, topology_record(message.topology)))
+        return given
+    if given.epoch >= known.epoch and given != known:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+    return known
+
+
+def _configured(
+    state: StreamsGroupState,
+    topology: Topology,
+    member: Member,
+    message: StreamsGroupHeartbeatRequest,
+    step: _Step,
+) -> ConfiguredTopology:
+    """Return the topology with the topics of the cluster. It is kept until one of them changes."""
+    volatile, cluster = state.volatile, state.services.cluster
+    configured = volatile.configured
+    if configured is None or state.topology is None:
+        configured = configure(topology, cluster)
+        if topology is state.topology:  # else it is not in the log yet
+            volatile.configured = configured
+    if state.has_metadata_expired():
+        names = topology.topic_names()
+        if volatile.hashes.of(names, cluster) != state.metadata_hash:
+            step.is_bumped = True
+    if configured.is_ready:
+        _check_tasks(configured, member, message)
+        validated = topology.epoch
+    else:
+        validated = -1
+    step.is_bumped |= validated != state.validated_epoch
+    step.is_bumped |= assignment_configs(state) != state.configs
+    return configured
+
+
+def _check_tasks(
+    configured: ConfiguredTopology, member: Member, message: StreamsGroupHeartbeatRequest
+) -> None:
+    """Raise INVALID_REQUEST if the member reports tasks that the topology does not have. Tasks that
+    the member got are valid: topics may have been made anew with fewer partitions since."""
+    got = {
+        (key.subtopology_id, partition)
+        for owned in (member.progress.assigned, member.progress.revoking)
+        for key, partitions in owned.items()
+        for partition in partitions
+    }
+    given = (message.active_tasks, message.standby_tasks, message.warmup_tasks)
+    for each in (task for tasks in given for task in tasks or ()):
+        subtopology_id = each.subtopology_id
+        count = configured.task_counts.get(subtopology_id, 0)
+        for partition in each.partitions:
+            if not 0 <= partition < count and (subtopology_id, partition) not in got:
+                text = f"Task {subtopology_id}_{partition} does not exist in the topology."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _next_epoch(
+    state: StreamsGroupState, topology: Topology, configured: ConfiguredTopology, step: _Step
+) -> int:
+    """Return the group epoch, and add its record if it grows."""
+    epoch = state.epoch
+    if step.is_bumped:
+        epoch += 1
+        metadata_hash = state.volatile.hashes.of(topology.topic_names(), state.services.cluster)
+        validated = topology.epoch if configured.is_ready else -1
+        configs = assignment_configs(state)
+        step.records.append(
+            records.group_epoch(state.group_id, epoch, metadata_hash, validated, configs)
+        )
+    state.volatile.checked_epoch = epoch
+    return epoch
+
+
+def _await_more_members(state: StreamsGroupState, now_ms: int) -> None:
+    settings = state.services.group_settings(state.group_id)
+    delay_ms = bounded(settings, streams_initial_rebalance_delay_ms)
+    if delay_ms > 0 and state.volatile.first_target_ms is None:
+        state.volatile.first_target_ms = now_ms + delay_ms
+
+
+# The step towards the target.
+
+
+def _reconciled(
+    state: StreamsGroupState,
+    member: Member,
+    target: MemberTarget,
+    reported: Tasks | None,
+    now_ms: int,
+    step: _Step,
+) -> Member:
+    """Return the member after its next step, and record the step if there is one."""
+    if member.progress.is_reconciled_to(target.epoch):
+        return member
+
+    def is_free(key: SubtopologyRole, partition: int) -> bool:
+        return state.is_free(member, key.role, TaskId(key.subtopology_id, partition))
+
+    wanted = Target(target.epoch, target.tasks, _EVERYTHING, is_free)
+    progress = next_step(member.progress, wanted, reported)
+    if progress == member.progress:
+        return member
+    step.records.append(records.member_progress(state.group_id, member.member_id, progress))
+    deadlines = state.volatile.deadlines
+    if progress.state is MemberState.UNREVOKED_PARTITIONS:
+        at_ms = now_ms + member.profile.rebalance_timeout_ms
+        deadlines.set(Due.REBALANCE, member.member_id, at_ms)
+    else:
+        deadlines.cancel(Due.REBALANCE, member.member_id)
+    return replace(member, progress=progress)
+
+
+# The response.
+
+
+def _add_tasks(response: StreamsGroupHeartbeatResponse, assigned: OwnedTasks) -> None:
+    response.active_tasks = _task_ids(of_role(assigned, Role.ACTIVE))
+    response.standby_tasks = _task_ids(of_role(assigned, Role.STANDBY))
+    response.warmup_tasks = _task_ids(of_role(assigned, Role.WARMUP))
+
+
+def _task_ids(tasks: Mapping[str, list[int]]) -> list[messages.TaskIds]:
+    return [messages.TaskIds(subtopology_id=each, partitions=tasks[each]) for each in tasks]
+
+
+def _add_endpoints(
+    state: StreamsGroupState,
+    message: StreamsGroupHeartbeatRequest,
+    moved: Member,
+    topology: Topology,
+    response: StreamsGroupHeartbeatResponse,
+) -> None:
+    epoch = state.volatile.endpoint_epoch
+    if message.endpoint_information_epoch != epoch:
+        members = {**state.members, moved.member_id: moved}.values()
+        response.partitions_by_user_endpoint = endpoints_of(
+            members, topology, state.services.cluster
+        )
+    response.endpoint_information_epoch = epoch
+
+
+def _explained(
+    state: StreamsGroupState,
+    configured: ConfiguredTopology,
+    context: RequestContext,
+    now_ms: int,
+    step: _Step,
+) -> Obstacle:
+    """Return the obstacle, with what is known of the creation of missing internal topics."""
+    obstacle = configured.obstacle
+    assert obstacle is not None
+    if obstacle.status is not Status.MISSING_INTERNAL_TOPICS:
+        return obstacle
+    detail, step.effects = internal_topics.begin(state, configured, context, now_ms)
+    return replace(obstacle, detail=obstacle.detail + detail)
+
+
+def _statuses(state: StreamsGroupState, step: _Step) -> list[messages.Status]:
+    obstacles = list(step.obstacles)
+    if state.volatile.shutdown_by is not None:
+        text = (
+            f"Streams group member {state.volatile.shutdown_by} encountered a fatal error and "
+            "requested a shutdown for the entire application."
+        )
+        obstacles.append(Obstacle(Status.SHUTDOWN_APPLICATION, text))
+    return [
+        messages.Status(status_code=each.status.value, status_detail=each.detail)
+        for each in obstacles
+    ]
