@@ -14,7 +14,6 @@ from functools import cache
 from re import fullmatch
 from typing import Any, Final
 
-from moldau.protocol.messages import API
 from tests.differential import kept
 from tests.differential.comparison import (
     ABSENT,
@@ -24,7 +23,6 @@ from tests.differential.comparison import (
     OnPurpose,
     differences,
 )
-from tests.differential.later_apis import LATER_APIS
 from tests.differential.orders import ORDERS
 from tests.differential.plain import WORDS
 from tests.differential.requests import THEN
@@ -38,11 +36,6 @@ _ADMIN: Final = "Topics, settings, cluster"
 _GROUPS: Final = "Groups"
 _FILES: Final = "Files"
 _NOT_YET: Final = "Not built yet"
-_NOT_FINALIZED: Final = "A new cluster does not finalize streams.version."
-_NOT_FINALIZED_WHY: Final = (
-    "Streams groups are not served yet. UpdateFeatures finalizes it, for brokers of Kafka in the "
-    "same cluster."
-)
 _TAIL: Final = "Bytes behind the batch, even fewer than a header has: INVALID_RECORD."
 _TAIL_WHY: Final = (
     "Kafka drops a short tail in silence and calls a long one corrupt; neither tells a client "
@@ -162,17 +155,6 @@ def _is_offset(difference: Difference) -> bool:
 def _is_smaller(difference: Difference) -> bool:
     is_known = isinstance(difference.kafka, int)
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
-
-
-def _is_one_less(difference: Difference) -> bool:
-    """The feature has a record."""
-    return _is_smaller(difference) and difference.kafka - difference.ours == 1
-
-
-def _is_later_api(difference: Difference) -> bool:
-    return (
-        isinstance(difference.kafka, dict) and API[difference.kafka["api_key"]].name in LATER_APIS
-    )
 
 
 ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
@@ -413,34 +395,6 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         paths=("finalized_features",),
         kafka=ABSENT,
         ours={"name": "kraft.version", "max_version_level": 1, "min_version_level": 1},
-    ),
-    *(
-        OnPurpose(
-            _NOT_FINALIZED,
-            _NOT_FINALIZED_WHY,
-            _ADMIN,
-            cases=("administration/*", "recorded_*"),
-            paths=("finalized_features",),
-            kafka={"name": name, "max_version_level": level, "min_version_level": level},
-            ours=ABSENT,
-        )
-        for name, level in (("streams.version", 1),)
-    ),
-    *_rows(
-        _NOT_FINALIZED,
-        _NOT_FINALIZED_WHY,
-        _ADMIN,
-        ("files_*/files",),
-        ("metadata.FeatureLevelRecord 0", 6, 5),
-        ("files.bootstrap.checkpoint.FeatureLevelRecord 0", 6, 5),
-    ),
-    *_rows(
-        _NOT_FINALIZED,
-        _NOT_FINALIZED_WHY,
-        _ADMIN,
-        ("quorum/the quorum",),
-        ("topics.partitions.high_watermark", ANY, _is_one_less),
-        ("topics.partitions.current_voters.log_end_offset", ANY, _is_one_less),
     ),
     OnPurpose(
         "DescribeQuorum tells the directory ids of voters.",
@@ -758,15 +712,6 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "ListOffsets by a time in it and compaction of its log fail.",
         "What is decompressed is always bounded, see Produce.",
         _FILES,
-    ),
-    OnPurpose(
-        "ApiVersions leaves out the APIs of streams groups, which later versions bring.",
-        "What is not served is not offered.",
-        _NOT_YET,
-        cases=("administration/*", "frames/*", "recorded_*"),
-        paths=("api_keys",),
-        kafka=_is_later_api,
-        ours=ABSENT,
     ),
     OnPurpose(
         "`listeners` set at run time that would close an advertised listener, or give an open one "

@@ -144,6 +144,9 @@ ORDERS: Final = (
     ),
     _of("groups", are("nobody", ""), "share_groups/describe nothing known"),
     _of("responses.partitions", are("9", "0"), "share_groups/a released one"),
+    _of(
+        "groups.members", by_name, "streams_groups/while it moves", "streams_groups/after the move"
+    ),
     _of("groups", by_name, "group_members/list *", "group_offsets/list what is left"),
     _of(
         "groups",

@@ -57,7 +57,6 @@ def difference(case: str, path: str, kafka: Any, ours: Any, where: str = "") -> 
             [10, 12],
             ([10, 13], [13, 12], [12, 12], ["now", 12]),
         ),
-        ("administration/1 x", "api_keys", {"api_key": 88}, ABSENT, ({"api_key": 88},)),
     ],
 )
 def test_only_the_answer_that_is_said_is_explained(

@@ -39,6 +39,7 @@ NOTES: Final = {
     60: "everyone at brokers, ALTER on the cluster at controllers; DESCRIBE on the cluster shows "
     "the allowed operations",
     66: "transactions without DESCRIBE are left out",
+    88: "CREATE on each internal topic that is missing, or on the cluster for all",
 }
 """What the table does not say, by API."""
 _HEAD: Final = """\

@@ -51,6 +51,7 @@ def test_features_are_told_as_supported_and_as_finalized() -> None:
         "group.version": 1,
         "metadata.version": 30,
         "share.version": 1,
+        "streams.version": 1,
         "transaction.version": 2,
     }
     assert response.finalized_features_epoch == 150, "the offset of the last record"

@@ -29,6 +29,7 @@ NEW = {
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
     "share.version": 1,
+    "streams.version": 1,
     "transaction.version": 2,
 }
 
@@ -83,8 +84,8 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
         ("group.version", -1, 1, 95),
         ("group.version", 0, 0, 95),
         ("streams.version", 1, 1, 0),
-        ("streams.version", 1, 2, 95),
-        ("streams.version", 1, 3, 95),
+        ("streams.version", 0, 2, 0),
+        ("streams.version", 2, 1, 95),
         ("nope", 1, 1, 95),
         ("transaction.version", 1, 2, 0),
         ("kraft.version", 2, 1, 95),

@@ -75,6 +75,7 @@ READS: Final = frozenset(
         "OffsetFetch",
         "OffsetForLeaderEpoch",
         "ShareGroupDescribe",
+        "StreamsGroupDescribe",
     )
 )
 AT_ONCE: Final = frozenset(
@@ -97,6 +98,7 @@ AT_ONCE: Final = frozenset(
         "ShareAcknowledge",
         "ShareFetch",
         "ShareGroupHeartbeat",
+        "StreamsGroupHeartbeat",
         "SyncGroup",
         "WriteShareGroupState",
         "WriteTxnMarkers",

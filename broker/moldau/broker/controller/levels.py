@@ -72,11 +72,11 @@ METADATA_VERSION_NAMES: Final[Mapping[int, str]] = dict(
 assert METADATA_VERSION_NEWEST in METADATA_VERSION_NAMES
 
 # The levels that a new cluster starts with at each metadata.version: (feature, since, level).
-# Streams groups are not served yet, so clients are not told to use them.
 _DEFAULTS: Final = (
     (ELR_VERSION, 26, 1),
     (GROUP_VERSION, 22, 1),
     (SHARE_VERSION, 28, 1),
+    (STREAMS_VERSION, 29, 1),
     (TRANSACTION_VERSION, 24, 2),
 )
 

@@ -2,19 +2,21 @@
 
 FindCoordinator, the loading and unloading of shards, metrics and shutdown follow from the row.
 
-Carrying out what share groups want of the share coordinator: states for new partitions.
+Carrying out what groups want of others: share groups states for new partitions, of the share
+coordinator; streams groups internal topics, of the controller.
 
-A report goes to the shard that wanted the states. If that is closed by then, the next coordinator
-of the group asks again.
+A report goes to the shard that wanted them. If that is closed by then, the next coordinator of the
+group asks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.broker.api.coordination import ShareStatesNode, TransactionsNode
+from moldau.broker.api.streams_group import create_internal_topics
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
@@ -23,6 +25,10 @@ from moldau.broker.coordinator.group.share.initialization import (
     InitializeStates,
     on_initialized,
     on_refused,
+)
+from moldau.broker.coordinator.group.streams.internal_topics import (
+    CreateInternalTopics,
+    on_created,
 )
 from moldau.broker.coordinator.share.coordinator import shares_kind
 from moldau.broker.coordinator.transaction.coordinator import transactions_kind
@@ -38,19 +44,34 @@ if TYPE_CHECKING:
     from moldau.ids import Uuid
 
 _NAME: Final = "share states"
+_INTERNAL_TOPICS: Final = "internal topics"
 
 
-class StateInitializer:
+class GroupEffects:
     """Carries out the effects of the group coordinator of this node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     def carry_out(self, effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
-        """Set up the states of share partitions of groups of this shard."""
+        """Set up states of share partitions, and create internal topics, for groups of a shard."""
         for effect in effects:
-            assert isinstance(effect, InitializeStates)
-            _Initialization(self._node, effect, shell).begin()
+            if isinstance(effect, CreateInternalTopics):
+                report = partial(_report_topics, shell, effect.group_id)
+                create_internal_topics(self._node, effect.topics, report)
+            else:
+                assert isinstance(effect, InitializeStates)
+                _Initialization(self._node, effect, shell).begin()
+
+
+def _report_topics(
+    shell: RunningShard[Any], group_id: str, created: Collection[str], errors: Mapping[str, str]
+) -> None:
+    shell.run(
+        lambda groups, now_ms: on_created(groups, group_id, created, errors),
+        _ignored,
+        name=_INTERNAL_TOPICS,
+    )
 
 
 class _Initialization:
@@ -134,7 +155,7 @@ def coordinators_of(
     return Coordinators(
         coordinator_node(node),
         (
-            groups_kind(node.coordinator_node, StateInitializer(node).carry_out),
+            groups_kind(node.coordinator_node, GroupEffects(node).carry_out),
             transactions_kind(TransactionsNode(node), markers.carry_out, close_transactions),
             shares_kind(ShareStatesNode(node), node.log, close_shares),
         ),

@@ -29,7 +29,6 @@ WAITING: Final[Mapping[str, str]] = {
     "controller.socket.timeout.ms": _QUORUM,
     "follower.fetch.last.tiered.offset.enable": _TIERED,
     "group.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
-    "group.streams.": "streams groups",
     "log.dir.failure.timeout.ms": _QUORUM,
     "log.local.retention.": _TIERED,
     "metadata.max.idle.interval.ms": _QUORUM,

@@ -54,7 +54,8 @@ def test_an_internal_topic_of_another_size_is_an_obstacle() -> None:
     topics = Topics(lines=3, app_count_repartition=3, app_count_changelog=2)
     assert obstacle(WORD_COUNT, topics) == (
         Status.INCORRECTLY_PARTITIONED_TOPICS,
-        "Existing topic app-count-changelog has different number of partitions: 2 instead of 3.",
+        "Existing topic app-count-changelog has different number of partitions: expected 3, "
+        "found 2",
     )
 
 

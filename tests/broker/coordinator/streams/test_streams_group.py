@@ -60,7 +60,7 @@ def test_the_group_waits_for_its_topics_and_asks_for_the_internal_ones() -> None
     shard.now_ms += INTERVAL_MS
     a.beat()
     names = "app-count-changelog, app-count-repartition"
-    assert a.statuses == {NO_INTERNALS: f"Internal topics are missing: [{names}]"}
+    assert a.statuses == {NO_INTERNALS: f"Internal topics are missing: {names}"}
     (effect,) = shard.wanted
     assert {each.name: each.num_partitions for each in effect.topics} == {
         "app-count-changelog": 3,

@@ -5,7 +5,8 @@ The requests of members (JoinGroup, Heartbeat, ...) check their one group in the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.refused import refused_rows
@@ -15,9 +16,11 @@ from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
+from moldau.protocol.declare import Request, Struct
 from moldau.protocol.messages import consumer_group_describe as consumers
 from moldau.protocol.messages import describe_groups as classics
 from moldau.protocol.messages import share_group_describe as shares
+from moldau.protocol.messages import streams_group_describe as streams
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -106,21 +109,18 @@ def _set_operations(client: Client, group: Any) -> None:
         group.authorized_operations = client.operations(_GROUP, ALL_OF_GROUP, group.group_id)
 
 
-def guard_described(
-    client: Client,
-    message: consumers.ConsumerGroupDescribeRequest | shares.ShareGroupDescribeRequest,
-    version: int,
-) -> Guarded:
-    """DESCRIBE on each group, and on all topics that its members name or have."""
-    is_share = isinstance(message, shares.ShareGroupDescribeRequest)
-    row = shares.DescribedGroup if is_share else consumers.DescribedGroup
+def guard_described(client: Client, message: _DescribeRequest, version: int) -> Guarded:
+    """DESCRIBE on each group, and on all topics that its members name or have. For streams groups
+    these are the topics of the topology."""
+    row = _DESCRIBED_ROWS[type(message)]
     left, out = _DESCRIBED.divide(client, message.group_ids)
     refused = refused_rows(row, out, _GROUP_FAILED)
 
     def finish(response: Any) -> None:
         shown = []
         for each in response.groups:
-            names = _topics_of(each)
+            is_streams = isinstance(each, streams.DescribedGroup)
+            names = _topics_of_topology(each) if is_streams else _topics_of(each)
             if len(client.allowed(_TOPIC, _DESCRIBE, names)) < len(names):
                 shown += refused_rows(row, [each.group_id], _TOPIC_FAILED, _HIDDEN_TOPICS)
             else:
@@ -131,6 +131,18 @@ def guard_described(
     return Guarded(changed(message, group_ids=left), finish)
 
 
+_DescribeRequest: TypeAlias = (
+    consumers.ConsumerGroupDescribeRequest
+    | shares.ShareGroupDescribeRequest
+    | streams.StreamsGroupDescribeRequest
+)
+_DESCRIBED_ROWS: Final[Mapping[type[Request], type[Struct]]] = {
+    consumers.ConsumerGroupDescribeRequest: consumers.DescribedGroup,
+    shares.ShareGroupDescribeRequest: shares.DescribedGroup,
+    streams.StreamsGroupDescribeRequest: streams.DescribedGroup,
+}
+
+
 def _topics_of(group: consumers.DescribedGroup | shares.DescribedGroup) -> set[str]:
     names: set[str] = set()
     for member in group.members:
@@ -138,6 +150,16 @@ def _topics_of(group: consumers.DescribedGroup | shares.DescribedGroup) -> set[s
         names.update(each.topic_name for each in member.assignment.topic_partitions)
         if isinstance(member, consumers.Member):
             names.update(each.topic_name for each in member.target_assignment.topic_partitions)
+    return names
+
+
+def _topics_of_topology(group: streams.DescribedGroup) -> set[str]:
+    names: set[str] = set()
+    if group.topology is not None:
+        for each in group.topology.subtopologies or ():
+            internal = (*each.repartition_source_topics, *each.state_changelog_topics)
+            names.update(each.source_topics, each.repartition_sink_topics)
+            names.update(topic.name for topic in internal)
     return names
 
 

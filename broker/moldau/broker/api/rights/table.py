@@ -51,6 +51,8 @@ class ApiRights:
         raise AssertionError(f"the API has no right on {resource.name}")
 
 
+CREATE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.CREATE)
+CREATE_ON_CLUSTER: Final = Right(AclResource.CLUSTER, AclOperation.CREATE)
 READ_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.READ)
 WRITE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.WRITE)
 DELETE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.DELETE)
@@ -87,8 +89,8 @@ RIGHTS: Final[Mapping[int, ApiRights]] = {
     16: ApiRights(DESCRIBE_GROUP, (DESCRIBE_CLUSTER,), groups.guard_list),
     **dict.fromkeys((17, 18), ApiRights()),
     19: ApiRights(
-        Right(AclResource.TOPIC, AclOperation.CREATE),
-        (Right(AclResource.CLUSTER, AclOperation.CREATE),),
+        CREATE_TOPIC,
+        (CREATE_ON_CLUSTER,),
         decision_guard=topics.guard_create,
     ),
     20: ApiRights(
@@ -162,6 +164,8 @@ RIGHTS: Final[Mapping[int, ApiRights]] = {
     **dict.fromkeys((78, 79), ApiRights(READ_GROUP, (READ_TOPIC,))),
     **dict.fromkeys((80, 81), ApiRights(ALTER_CLUSTER)),
     **dict.fromkeys((83, 84, 85, 86, 87), ApiRights(CLUSTER_ACTION)),
+    88: ApiRights(READ_GROUP, (DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_ON_CLUSTER)),
+    89: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,), groups.guard_described),
     90: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,)),
     91: ApiRights(READ_GROUP, (READ_TOPIC,)),
     92: ApiRights(DELETE_GROUP, (READ_TOPIC,)),

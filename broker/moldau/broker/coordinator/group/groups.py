@@ -263,6 +263,9 @@ class Groups:
             finally:
                 touch_if_nearer(self, group)
         self.touch(group_id)
+        if group is None and message.member_epoch > 0:
+            text = f"Streams group {group_id} not found."
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
         is_replaced = group is None or _is_replaced(group, GroupKind.STREAMS)
         if message.member_epoch != 0 or not is_replaced:
             streams_group(self, group_id)  # raises

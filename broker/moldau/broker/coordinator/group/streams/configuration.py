@@ -90,7 +90,7 @@ def configure(topology: Topology, cluster: Cluster) -> ConfiguredTopology:
     obstacle = None
     if missing:
         names = ", ".join(sorted(missing))
-        detail = f"Internal topics are missing: [{names}]"
+        detail = f"Internal topics are missing: {names}"
         obstacle = Obstacle(Status.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(
         topology.epoch,
@@ -236,7 +236,7 @@ def _missing(
             elif existing.partition_count != count and topic.name not in subtopology.sources:
                 text = (
                     f"Existing topic {topic.name} has different number of partitions: "
-                    f"{existing.partition_count} instead of {count}."
+                    f"expected {count}, found {existing.partition_count}"
                 )
                 raise _NotReady(Status.INCORRECTLY_PARTITIONED_TOPICS, text)
     return found

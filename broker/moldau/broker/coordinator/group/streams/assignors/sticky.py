@@ -114,11 +114,11 @@ def _given_up(plan: _Plan, work: Work, tasks: Collection[TaskId]) -> TaskId:
     def order(task: TaskId) -> tuple[float, bool, bool, TaskId]:
         subtopology_id = task.subtopology_id
         share = counts[subtopology_id] / work.task_counts[subtopology_id]
-        is_stateful = subtopology_id in work.stateful
-        has_no_copy = len(plan.had_copy.get(task, ())) < 2
-        return -share, is_stateful, has_no_copy, task
+        is_stateless = subtopology_id not in work.stateful
+        has_copy = len(plan.had_copy.get(task, ())) > 1
+        return share, is_stateless, has_copy, task
 
-    return min(tasks, key=order)
+    return max(tasks, key=order)
 
 
 def _fullness(plan: _Plan, task: TaskId, member_id: str) -> tuple[int, tuple[float, int, str]]:
