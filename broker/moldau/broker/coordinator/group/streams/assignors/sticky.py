@@ -19,8 +19,11 @@ A member counts as much as any other, so a process with twice the threads has tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import groupby
+from typing import Any
 
 from moldau.broker.coordinator.group.streams.assignors.assignor import MemberSpec, Work
 from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks, by_key
@@ -71,11 +74,41 @@ class _Plan:
         self.given[process_id] -= 1
         del self.processes_of[task]
 
+    def is_without(self, task: TaskId, member_id: str) -> bool:
+        """Whether the member's process does not have the task."""
+        return self.members[member_id].process_id not in self.processes_of[task]
+
     def load(self, member_id: str, given: Mapping[str, set[TaskId]]) -> tuple[float, int, str]:
         """Return the load of the member's process, then its own."""
         process_id = self.members[member_id].process_id
         of_process = self.given[process_id] / len(self.of_process[process_id])
         return of_process, len(given[member_id]), member_id
+
+
+class _Smallest:
+    """Finds the member with the smallest key. Keys only grow meanwhile, so an entry of the heap is
+    corrected when it comes up."""
+
+    def __init__(self, members: Iterable[str], key: Callable[[str], Any]) -> None:
+        self._key = key
+        self._heap = [(key(each), each) for each in members]
+        heapify(self._heap)
+
+    def first(self, is_open: Callable[[str], bool]) -> str:
+        """Return the first member that is open. There must be one."""
+        passed = []
+        while True:
+            known, member_id = self._heap[0]
+            key = self._key(member_id)
+            if key != known:
+                heapreplace(self._heap, (key, member_id))
+            elif is_open(member_id):
+                break
+            else:
+                passed.append(heappop(self._heap))
+        for each in passed:
+            heappush(self._heap, each)
+        return member_id
 
 
 def _assign_active(plan: _Plan, work: Work) -> None:
@@ -101,9 +134,12 @@ def _assign_active(plan: _Plan, work: Work) -> None:
         for each in plan.members
         if limits[each] > len(plan.active[each])
     }
-    for task in _placed_at_copies(plan, sorted(free), rooms):
-        member_id = min(rooms, key=partial(_fullness, plan, task))
-        _fill(plan, member_id, task, rooms)
+    left = _placed_at_copies(plan, sorted(free), rooms)
+    for _, of_subtopology in groupby(left, key=lambda task: task.subtopology_id):
+        alike = list(of_subtopology)
+        by_fullness = _Smallest(rooms, partial(_fullness, plan, alike[0]))
+        for task in alike:
+            _fill(plan, by_fullness.first(rooms.__contains__), task, rooms)
     assert not rooms, "the limits are the number of tasks"
 
 
@@ -167,9 +203,9 @@ def _assign_standbys(plan: _Plan, tasks: Iterable[TaskId]) -> None:
             plan.give(member_id, task, plan.standby)
         else:
             left.append(task)
+    by_load = _Smallest(plan.members, lambda each: plan.load(each, plan.standby))
     for task in left:
         taken = plan.processes_of[task]
-        open_to = [each for each, spec in plan.members.items() if spec.process_id not in taken]
-        if open_to:
-            member_id = min(open_to, key=lambda each: plan.load(each, plan.standby))
+        if len(taken) < len(plan.of_process):
+            member_id = by_load.first(partial(plan.is_without, task))
             plan.give(member_id, task, plan.standby)
