@@ -19,13 +19,14 @@ from moldau.records import (
     compress,
     encode_batch,
     open_batch,
+    stamp,
     validate,
 )
 from moldau.records.batch import Batch, seal
 from moldau.records.codecs import PART_BYTES, Codec, decompressed_parts
 from moldau.records.diagnosis import DENSE, KEYED, Reached
-from moldau.records.header import ATTRIBUTES_AT, OVERHEAD_BYTES
-from moldau.records.parts import SCANNED_BYTES, entries_in_parts, scan_in_parts
+from moldau.records.header import ATTRIBUTES_AT, LOG_APPEND_TIME, OVERHEAD_BYTES
+from moldau.records.parts import SCANNED_BYTES, entries_in_parts, first_since, scan_in_parts
 
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 MANY = [(at, b"k", bytes(100), (("h", b"v"),)) for at in range(20_000)]
@@ -131,6 +132,33 @@ def test_entries_in_parts_are_those_of_the_section() -> None:
     found = [(each.offset, each.timestamp, each.key) for each in entries_in_parts(batch)]
 
     assert found == [(each.offset, each.timestamp, each.key) for each in batch.entries()]
+
+
+@pytest.mark.parametrize("is_append_time", [False, True])
+@given(
+    st.sampled_from((Codec.NONE, *CODECS)),
+    st.lists(st.integers(0, 30), max_size=40),
+    st.integers(0, 3),
+    st.integers(-1, 31),
+    st.integers(0, 50),
+)
+def test_the_first_record_since_a_time_is_that_of_a_walk(
+    is_append_time: bool, codec: Codec, times: list[int], power: int, since: int, start: int
+) -> None:
+    content = bytes(10**power * 40)
+    plain = encode_batch([(at, b"k", content, ()) for at in times] or [(5, b"k", b"", ())])
+    if is_append_time:
+        stamp(plain, 0, 0, append_time_ms=20)
+    batch = packed(plain[HEADER_BYTES:], codec, plain)
+    if is_append_time:
+        header = batch.header._replace(attributes=batch.header.attributes | LOG_APPEND_TIME)
+        batch = Batch(header, batch.data)
+
+    found = first_since(batch, since, start)
+
+    walked = (each for each in batch.entries() if each.timestamp >= since and each.offset >= start)
+    expected = next(walked, None)
+    assert (found and found[:2]) == (expected and expected[:2])
 
 
 def test_a_record_larger_than_a_part_has_a_time_too() -> None:

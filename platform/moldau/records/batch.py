@@ -16,7 +16,7 @@ from crc32c import crc32c
 from moldau.errors import CorruptRecord
 from moldau.records import kernel
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, codec_of, decompress
-from moldau.records.diagnosis import OBJECT_BYTES, check_objects
+from moldau.records.diagnosis import OBJECT_BYTES, OBJECTS_MAX, check_objects
 from moldau.records.header import (
     ATTRIBUTES_AT,
     CRC_AT,
@@ -115,8 +115,10 @@ class Batch:
         return kernel.entries(self._section(limit), self.header, limit // OBJECT_BYTES)
 
     def scan(self, rules: int, limit: int = DECOMPRESSED_BYTES_MAX) -> tuple[int, int, int]:
-        """Return the kernel's `scan` of the records; what passes decodes under the same limit."""
-        return kernel.scan(self._section(limit), self.header, rules, limit // OBJECT_BYTES)
+        """Return the kernel's `scan` of the records; what passes decodes under the usual limit. A
+        lower one is for the bytes alone, because no objects are made of the records here."""
+        check_objects(self.header, OBJECTS_MAX)
+        return kernel.scan(self.section(limit), self.header, rules, OBJECTS_MAX)
 
     def _section(self, limit: int) -> Buffer:
         check_objects(self.header, limit // OBJECT_BYTES)

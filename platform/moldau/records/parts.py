@@ -10,14 +10,14 @@ Invariant: a batch passes here exactly if `Batch.scan` passes it, with the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from moldau.errors import CorruptRecord
 from moldau.records import kernel
 from moldau.records.batch import Batch
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, decompressed_parts
-from moldau.records.diagnosis import OBJECT_BYTES, Reached, check_objects, check_timed
+from moldau.records.diagnosis import OBJECT_BYTES, OBJECTS_MAX, Reached, check_objects, check_timed
 from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer
 from moldau.records.record import Entry
 
@@ -53,6 +53,27 @@ def scan_in_parts(
     return oldest, newest, newest_delta
 
 
+def first_since(
+    batch: Batch, timestamp: int, start_offset: int, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Entry | None:
+    """Return the first record from an offset on that has this timestamp or a later one; None if
+    there is none. Parts without it are scanned, and only one is read record by record."""
+    header = batch.header
+    source = _source_of(batch, limit)
+    reached = Reached(0, 0, -1, OBJECTS_MAX - header.record_count)
+    while reached.record < header.record_count:
+        data = source.at(reached.position)
+        _, newest, _, behind = _scan_next(source, header, 0, reached)
+        if header.is_log_append_time:
+            newest = header.max_timestamp
+        if newest >= timestamp and header.base_offset + behind.previous >= start_offset:
+            for entry in _entries_between(data, header, reached, behind, newest):
+                if entry.timestamp >= timestamp and entry.offset >= start_offset:
+                    return entry
+        reached = behind
+    return None
+
+
 def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Entry]:
     """Yield what `Batch.entries` returns, but the positions are those in parts of the section, and
     a record that is larger than a part has none. Raise CorruptRecord where a bad record is
@@ -64,15 +85,20 @@ def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Itera
         data = source.at(reached.position)
         times = _scan_next(source, header, 0, reached)
         behind = times[-1]
-        count = behind.record - reached.record
-        size = behind.position - reached.position
-        if size <= len(data):
-            part = header._replace(record_count=count)
-            yield from kernel.entries(data[:size], part, limit // OBJECT_BYTES)
-        else:
-            offset = header.base_offset + behind.previous
-            yield Entry(offset, times[0], b"", 0, 0, 0, 0)  # its key is not known
+        yield from _entries_between(data, header, reached, behind, times[0])
         reached = behind
+
+
+def _entries_between(
+    data: memoryview, header: BatchHeader, reached: Reached, behind: Reached, timestamp: int
+) -> Iterable[Entry]:
+    """Return the records between two points. `timestamp` is that of one which is larger than the
+    `data` at the first of them: of that one no more is known."""
+    size = behind.position - reached.position
+    if size <= len(data):
+        part = header._replace(record_count=behind.record - reached.record)
+        return kernel.entries(data[:size], part, OBJECTS_MAX)
+    return (Entry(header.base_offset + behind.previous, timestamp, b"", 0, 0, 0, 0),)
 
 
 def _source_of(batch: Batch, limit: int) -> _Source:

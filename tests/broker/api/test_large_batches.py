@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.errors.codes import ErrorCode
@@ -88,6 +90,36 @@ async def test_a_large_batch_gets_the_codec_and_the_time_of_its_topic(at: Servin
     assert row.error_code == 0
     assert row.log_append_time_ms > 0
     assert at.partition("t").log.size_bytes < SIZE // 100
+
+
+CHANGED: list[dict[str, Any]] = [
+    {"message__timestamp__type": "LogAppendTime"},
+    {"compression__type": "zstd"},
+    {"compression__type": "uncompressed"},
+    {"cleanup__policy": "compact"},
+    {"message__timestamp__before__max__ms": "1"},
+]
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+@pytest.mark.parametrize("settings", CHANGED, ids=[next(iter(each)) for each in CHANGED])
+@pytest.mark.parametrize("headers", [0, 3])
+def test_a_batch_of_many_small_records_is_appended(
+    codec: Codec, settings: dict[str, Any], headers: int
+) -> None:
+    """No more than a thread takes, and no more bytes than the event loop does."""
+
+    @serving()
+    async def scenario(at: Serving) -> None:
+        at.create("t", **settings)
+        records = [(NOW, b"k", b"", [("h", b"")] * headers)] * 20_000
+        now_ms = at.node.runtime.clock.wall_ms()
+        records = [(now_ms, *each[1:]) for each in records]
+        row = await one(at, "t", bytes(encode_batch(records, codec=codec)))
+        assert (row.error_code, row.base_offset) == (0, 0)
+        assert at.partition("t").log_end_offset == 20_000
+
+    scenario()
 
 
 @serving()

@@ -14,8 +14,10 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from moldau.protocol.messages.produce import ProduceResponse
 from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
-from moldau.records import Producer
+from moldau.records import Codec, Producer, encode_batch
+from moldau.records.codecs import USUAL_BYTES_MAX
 from tests.broker.api.requests import NOW, batch, list_offsets, produce
 from tests.broker.api.serving import Serving, serving
 
@@ -234,3 +236,53 @@ def test_what_is_deleted_is_not_found(timestamp: int) -> None:
         assert (await find(at, timestamp))[2] == 2
 
     run()
+
+
+def large(*times: int) -> bytes:
+    """A batch that takes long to open, with a record for each time."""
+    rows = [(each, b"k", bytes(USUAL_BYTES_MAX), ()) for each in times]
+    return bytes(encode_batch(rows, codec=Codec.GZIP))
+
+
+@serving()
+async def test_a_record_in_a_large_batch_is_looked_for_beside_the_loop(at: Serving) -> None:
+    at.create("t")
+    put(at, NOW)
+    await at.ask(produce("t", large(NOW + 5, NOW + 9, NOW + 7)), ProduceResponse, 12)
+    sent = at.send(list_offsets(NOW + 6), 11)
+    other = at.send(list_offsets(NOW), 11)
+    assert (len(sent.answers), len(other.answers)) == (0, 1), "others are served meanwhile"
+    await sent.answered.wait()
+    cases = {
+        NOW + 1: (0, NOW + 5, 1, 0),
+        NOW + 6: (0, NOW + 9, 2, 0),
+        NOW + 10: NOTHING,
+        -3: (0, NOW + 9, 2, 0),
+    }
+    for timestamp, found in cases.items():
+        assert await find(at, timestamp) == found, timestamp
+
+
+@serving()
+async def test_a_large_batch_whose_record_was_deleted_leads_to_the_next_one(at: Serving) -> None:
+    at.create("t")
+    for records in (large(NOW + 9, NOW), large(NOW + 9, NOW), batch(at=NOW + 8)):
+        await at.ask(produce("t", records), ProduceResponse, 12)
+    partition = at.partition("t")
+    partition.delete_records(1)
+    assert await find(at, NOW + 1) == (0, NOW + 9, 2, 0)
+    partition.delete_records(3)
+    assert await find(at, NOW + 1) == (0, NOW + 8, 4, 0)
+    assert await find(at, NOW + 9) == NOTHING
+
+
+@serving()
+async def test_a_partition_that_has_another_leader_meanwhile_refuses(at: Serving) -> None:
+    topic_id = at.create("t")
+    await at.ask(produce("t", large(NOW, NOW)), ProduceResponse, 12)
+    sent = at.send(list_offsets(NOW), 11)
+    at.replicas.resign("t", 0, topic_id, 1)
+    await sent.answered.wait()
+    (answer,) = sent.answers
+    assert isinstance(answer, ListOffsetsResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

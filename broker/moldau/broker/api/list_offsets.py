@@ -17,18 +17,27 @@ Invariants:
   end, and a time that has no answer below it, are OFFSET_NOT_AVAILABLE until the high watermark has
   reached the offset at which the leader's epoch began (KIP-207); before version 5
   LEADER_NOT_AVAILABLE. Clients retry both.
+* A batch that takes long to read is read in a thread (`LargeLookup`). Its partition is judged again
+  after that, as it may have another leader.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, cast
+from functools import partial
+from typing import Final, NamedTuple, cast
 
 from moldau.broker.api.gate import allowed
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import client_error
 from moldau.broker.api.request import ApiRequest
-from moldau.broker.log.offset_lookup import EARLIEST, EARLIEST_LOCAL, LATEST
+from moldau.broker.log.offset_lookup import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LargeLookup,
+    OffsetAt,
+)
 from moldau.broker.replication.ends import check_end
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclResource
@@ -39,6 +48,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from moldau.runtime.process import short_turns
 
 _CONSUMER: Final = -1
 _DEBUGGER: Final = -2
@@ -50,6 +60,24 @@ _EPOCHS_SINCE: Final = 4
 _NOT_AVAILABLE_SINCE: Final = 5
 _SINCE: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 _NEVER: Final = 1 << 15
+
+
+class _Asked(NamedTuple):
+    """One partition of a request."""
+
+    message: ListOffsetsRequest
+    version: int
+    topic: str
+    row: ListOffsetsPartition
+
+
+class _LargeRow(NamedTuple):
+    """The place of a row that takes long."""
+
+    rows: list[ListOffsetsPartitionResponse]
+    number: int
+    asked: _Asked
+    lookup: LargeLookup
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -64,43 +92,91 @@ def serve(node: Node, request: ApiRequest) -> None:
     )
     names = allowed(node, request, AclResource.TOPIC, [each.name for each in message.topics])
     topics = []
+    large: list[_LargeRow] = []
     for topic in message.topics:
-        rows = []
-        for asked in topic.partitions:
-            index = asked.partition_index
-            times = named.pop((topic.name, index), 0)
+        rows: list[ListOffsetsPartitionResponse] = []
+        for row in topic.partitions:
+            times = named.pop((topic.name, row.partition_index), 0)
             if not times:
                 continue
-            try:
-                if topic.name not in names:
-                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if times > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST)
-                row = _find(node, message, version, topic.name, asked)
-                if version < _EPOCHS_SINCE:
-                    row.leader_epoch = _NO_EPOCH
-                rows.append(row)
-            except KafkaError as error:
-                code = _code_of(client_error(node, topic.name, index, error), version)
-                rows.append(_refused(index, code))
+            asked = _Asked(message, version, topic.name, row)
+            if topic.name not in names:
+                refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                rows.append(_refused(node, asked, refusal))
+            elif times > 1:
+                rows.append(_refused(node, asked, KafkaError(ErrorCode.INVALID_REQUEST)))
+            elif isinstance(found := _row(node, asked), LargeLookup):
+                large.append(_LargeRow(rows, len(rows), asked, found))
+                rows.append(_found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH))
+            else:
+                rows.append(found)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
-    request.answer(ListOffsetsResponse(topics=topics))
+    response = ListOffsetsResponse(topics=topics)
+    if large:
+        node.runtime.spawn(_answer_later(node, request, response, large), name="large-lookups")
+    else:
+        request.answer(response)
+
+
+async def _answer_later(
+    node: Node, request: ApiRequest, response: ListOffsetsResponse, large: list[_LargeRow]
+) -> None:
+    """Put the rows that take long in their places, and answer."""
+    is_done = False
+    try:
+        for rows, number, asked, lookup in large:
+            rows[number] = await _later_row(node, asked, lookup)
+        is_done = True
+    finally:
+        if not is_done:
+            request.connection.close()
+    request.answer(response)
+
+
+async def _later_row(
+    node: Node, asked: _Asked, lookup: LargeLookup
+) -> ListOffsetsPartitionResponse:
+    while True:
+        try:
+            found = await node.large_lookups.result(node.runtime, partial(_run, lookup))
+        except KafkaError as error:
+            return _refused(node, asked, error)
+        row = _row(node, asked, found, lookup.next_offset)
+        if not isinstance(row, LargeLookup):
+            return row
+        lookup = row
+
+
+def _run(lookup: LargeLookup) -> OffsetAt | None:
+    with short_turns():
+        return lookup.run()
+
+
+def _row(
+    node: Node, asked: _Asked, known: OffsetAt | None = None, start_offset: int = 0
+) -> ListOffsetsPartitionResponse | LargeLookup:
+    """Return the row, an error's too, or what is to be done in a thread first. `known` was found
+    there; without it, records from `start_offset` on are looked for."""
+    try:
+        row = _find(node, asked, known, start_offset)
+    except KafkaError as error:
+        return _refused(node, asked, error)
+    if asked.version < _EPOCHS_SINCE and not isinstance(row, LargeLookup):
+        row.leader_epoch = _NO_EPOCH
+    return row
 
 
 def _find(
-    node: Node,
-    message: ListOffsetsRequest,
-    version: int,
-    topic: str,
-    asked: ListOffsetsPartition,
-) -> ListOffsetsPartitionResponse:
-    timestamp = asked.timestamp
+    node: Node, asked: _Asked, known: OffsetAt | None, start_offset: int
+) -> ListOffsetsPartitionResponse | LargeLookup:
+    message, version, topic, row = asked
+    timestamp = row.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, timestamp=timestamp, version=version)
     must_lead = message.replica_id != _DEBUGGER
     find = node.replicas.partition if must_lead else node.replicas.readable
-    partition = find(topic, asked.partition_index)
-    partition.check_epoch(asked.current_leader_epoch, must_lead=must_lead)
+    partition = find(topic, row.partition_index)
+    partition.check_epoch(row.current_leader_epoch, must_lead=must_lead)
     if message.isolation_level not in _ISOLATION_LEVELS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, isolation_level=message.isolation_level)
     is_consumer = message.replica_id == _CONSUMER
@@ -113,8 +189,12 @@ def _find(
         return _found(asked, _NO_TIMESTAMP, bound, partition.leader_epoch)
     # The beginning may equal the end, in a log without records.
     upper = None if timestamp in (EARLIEST, EARLIEST_LOCAL) else bound
-    found = partition.find_offset(timestamp, upper)
+    found: OffsetAt | LargeLookup | None = known
     if found is None:
+        found = partition.look_up(timestamp, upper, start_offset)
+    if isinstance(found, LargeLookup):
+        return found
+    if found is None or (known is not None and found.offset >= bound):
         if is_consumer:
             check_end(partition)  # the record may be one that was acknowledged
         return _found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
@@ -125,10 +205,10 @@ def _find(
 
 
 def _found(
-    asked: ListOffsetsPartition, timestamp: int, offset: int, leader_epoch: int
+    asked: _Asked, timestamp: int, offset: int, leader_epoch: int
 ) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
+        partition_index=asked.row.partition_index,
         error_code=ErrorCode.NONE,
         timestamp=timestamp,
         offset=offset,
@@ -136,11 +216,9 @@ def _found(
     )
 
 
-def _code_of(error: KafkaError, version: int) -> ErrorCode:
-    if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_SINCE:
-        return ErrorCode.LEADER_NOT_AVAILABLE
-    return error.code
-
-
-def _refused(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+def _refused(node: Node, asked: _Asked, error: KafkaError) -> ListOffsetsPartitionResponse:
+    index = asked.row.partition_index
+    code = client_error(node, asked.topic, index, error).code
+    if code is ErrorCode.OFFSET_NOT_AVAILABLE and asked.version < _NOT_AVAILABLE_SINCE:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
     return ListOffsetsPartitionResponse(partition_index=index, error_code=code)

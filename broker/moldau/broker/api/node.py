@@ -117,6 +117,8 @@ class Node:
     """The bytes of large batches that wait for their check in a thread."""
     large_batches: OneThread = field(init=False, default_factory=OneThread)
     """Checks large batches, one at a time."""
+    large_lookups: OneThread = field(init=False, default_factory=OneThread)
+    """Reads large batches for ListOffsets, one at a time."""
     refused_starts: RefusedStarts = field(init=False, default_factory=RefusedStarts)
     """The first batches of producers in partitions that are refused and will come again."""
     producer_ids: ProducerIdBlocks = field(init=False)

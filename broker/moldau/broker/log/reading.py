@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moldau.broker.log.admission import as_kafka_error
-from moldau.broker.log.offset_lookup import OffsetAt, find_offset
+from moldau.broker.log.offset_lookup import LargeLookup, OffsetAt, find_offset
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.log.state import LogState
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
@@ -139,12 +139,25 @@ class Reading:
         return index  # nothing was read, or the segment was replaced meanwhile
 
     def find_offset(self, timestamp: int, upper_offset: int | None = None) -> OffsetAt | None:
+        """Answer ListOffsets at once, however long that takes."""
+        upper = self._state.log_end_offset if upper_offset is None else upper_offset
+        found = self.look_up(timestamp, upper)
+        while isinstance(found, LargeLookup):
+            at = found.run()
+            if at is not None:
+                return at if at.offset < upper else None
+            found = self.look_up(timestamp, upper, found.next_offset)
+        return found
+
+    def look_up(
+        self, timestamp: int, upper_offset: int | None = None, start_offset: int = 0
+    ) -> OffsetAt | LargeLookup | None:
         """Answer ListOffsets; see `offset_lookup`."""
         state = self._state
         upper = state.log_end_offset if upper_offset is None else upper_offset
         state.owner.files.make_room()
         try:
-            return find_offset(state, timestamp, upper)
+            return find_offset(state, timestamp, upper, start_offset)
         except OSError as error:
             state.fail(error)
         except CorruptRecord as error:

@@ -25,7 +25,7 @@ from moldau.broker.log.appending import AppendedFields
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
 from moldau.broker.log.log import Appended, PartitionLog
-from moldau.broker.log.offset_lookup import OffsetAt
+from moldau.broker.log.offset_lookup import LargeLookup, OffsetAt
 from moldau.broker.log.offsets import LogOffsets
 from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.broker.log.slice import LogSlice
@@ -299,6 +299,12 @@ class Partition:
         """Answer ListOffsets for a timestamp, or one of its special values, below `upper` (default:
         the log's end). Raise KafkaError if the log cannot be read."""
         return self.log.reading.find_offset(timestamp, upper)
+
+    def look_up(
+        self, timestamp: int, upper: int | None = None, start_offset: int = 0
+    ) -> OffsetAt | LargeLookup | None:
+        """Do the same, but leave a batch that takes long to the caller's thread."""
+        return self.log.reading.look_up(timestamp, upper, start_offset)
 
     @property
     def producers(self) -> Mapping[int, ProducerStateEntry]:
