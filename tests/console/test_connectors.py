@@ -10,7 +10,8 @@ import pytest
 
 from moldau.config.hiding import HIDDEN
 from moldau.console.access.visitor import Access
-from moldau.console.pages.connectors import Connector, shown
+from moldau.console.pages.connectors import Connector
+from moldau.operations.connectors import without_secret
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import browser
@@ -34,7 +35,7 @@ PAGE = f"/connectors/{QUOTED}"
     ],
 )  # fmt: skip
 def test_a_setting_is_shown_without_secrets(key: str, value: str, text: str) -> None:
-    assert shown(key, value) == text
+    assert without_secret(key, value) == text
 
 
 def test_a_connector_with_a_failed_task() -> None:

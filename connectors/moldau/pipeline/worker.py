@@ -9,7 +9,17 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moldau.operations.connectors import Rest, RestRefused, configs_of
+from moldau.operations.connectors import (
+    DELETE,
+    RESUME,
+    STOP,
+    STOPPED,
+    ConnectorRequest,
+    Rest,
+    RestRefused,
+    configs_of,
+    connector_path,
+)
 from moldau.pipeline.data_directory import PipelineFailed
 from moldau.runtime.node_processes import pause_s
 
@@ -47,26 +57,26 @@ class ConnectApi(Rest):
         """Create or change a connector, and let it run.
 
         Raises PipelineFailed if the worker rejects the config."""
-        self._request("PUT", self.connector(name, "/config"), dict(config), retry_s=retry_s)
-        self._request("PUT", self.connector(name, "/resume"), retry_s=retry_s)
+        self._request("PUT", connector_path(name, "/config"), dict(config), retry_s=retry_s)
+        self._act(name, RESUME, retry_s)
 
     def stop(self, name: str, retry_s: float) -> bool:
         """Stop a connector's tasks; they commit first. Return whether they ended in that time."""
-        self._request("PUT", self.connector(name, "/stop"), retry_s=retry_s)
+        self._act(name, STOP, retry_s)
         for _ in range(int(retry_s / _RETRY_PAUSE_S)):
             states = self.states(name, retry_s)
-            if states is None or states[0] == "STOPPED":
+            if states is None or states[0] == STOPPED:
                 return True
             pause_s(_RETRY_PAUSE_S)
         return False
 
     def delete(self, name: str) -> None:
         """Delete a connector. It is no failure if the connector does not exist."""
-        self._request("DELETE", self.connector(name), retry_s=_REQUEST_S)
+        self._act(name, DELETE, _REQUEST_S)
 
     def states(self, name: str, retry_s: float = 0.0) -> list[str] | None:
         """Return the states of a connector and its tasks, or None while it has no status."""
-        found = self._request("GET", self.connector(name, "/status"), retry_s=retry_s)
+        found = self._request("GET", connector_path(name, "/status"), retry_s=retry_s)
         if found is None:
             return None
         return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
@@ -80,6 +90,9 @@ class ConnectApi(Rest):
             return found
         status = self._request("GET", "/connectors?expand=status") or {}
         return {name: _overview_of_java(each["status"]) for name, each in status.items()}
+
+    def _act(self, name: str, request: ConnectorRequest, retry_s: float) -> None:
+        self._request(request.method, connector_path(name, request.part), retry_s=retry_s)
 
     def _request(
         self,

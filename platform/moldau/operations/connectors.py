@@ -6,6 +6,7 @@ Invariant: no secret is in a step. A worker shows its secrets as `[hidden]`; tha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -23,6 +24,8 @@ KIND: Final = "connector"
 TIMEOUT_S: Final = 100.0
 _TOO_HIGH: Final = 400
 STOPPED: Final = "STOPPED"
+_SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
+_USER_INFO: Final = re.compile(r"(?<=://)[^/\s]+@")
 _PASSWORD: Final = "PASSWORD"  # noqa: S105 - the name of a type
 Config = Mapping[str, str]
 
@@ -89,9 +92,51 @@ class Rest:
             raise RestRefused(_message(found.text) or f"HTTP {found.status}", found.status)
         return found.json()
 
-    def connector(self, name: str, tail: str = "") -> str:
-        """Return the path of a connector."""
-        return f"/connectors/{quote(name, safe='')}{tail}"
+    def act(self, name: str, request: ConnectorRequest) -> None:
+        """Send the request of an action on a connector. Raise RestRefused."""
+        path = connector_path(name, request.part)
+        self.ask(request.method, path, timeout_s=TIMEOUT_S, **request.query)
+
+
+def connector_path(name: str, part: str = "") -> str:
+    """Return the path of a connector in the API."""
+    return f"/connectors/{quote(name, safe='')}{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRequest:
+    """The request for an action on a connector; `part` follows the path of the connector."""
+
+    method: str
+    part: str
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+PAUSE: Final = ConnectorRequest("PUT", "/pause")
+RESUME: Final = ConnectorRequest("PUT", "/resume")
+STOP: Final = ConnectorRequest("PUT", "/stop")
+"""The tasks end, and offsets can be changed then."""
+DELETE: Final = ConnectorRequest("DELETE", "")
+
+
+def restart(*, tasks: bool = True, only_failed: bool = False) -> ConnectorRequest:
+    """Return the request to restart a connector, and its tasks, or only what has failed of it."""
+    query = {"includeTasks": str(tasks).lower(), "onlyFailed": str(only_failed).lower()}
+    return ConnectorRequest("POST", "/restart", query)
+
+
+def restart_task(number: int) -> ConnectorRequest:
+    """Return the request to restart one task."""
+    return ConnectorRequest("POST", f"/tasks/{number}/restart")
+
+
+def without_secret(key: str, value: str) -> str:
+    """Return the value of a setting without secrets: hidden whole if its name tells of one, else
+    with the passwords of addresses hidden. A worker of Apache Kafka answers with all of them."""
+    if not value:
+        return value
+    is_secret = has_secret_name(key) or _SECRET.search(key)
+    return HIDDEN if is_secret else _USER_INFO.sub(f"{HIDDEN}@", hidden(value))
 
 
 def _message(text: str) -> str:
@@ -161,7 +206,7 @@ def _values(change: Change) -> tuple[str | None, str | None]:
 def _shown(key: str, value: str | None, passwords: Collection[str]) -> str | None:
     if value is None or ("${" in value and HIDDEN not in value):
         return value
-    return HIDDEN if key in passwords or has_secret_name(key) else hidden(value)
+    return HIDDEN if key in passwords else without_secret(key, value)
 
 
 def exported(found: Mapping[str, Config]) -> dict[str, Any]:
@@ -203,7 +248,7 @@ class NotStopped(RestRefused):
 
 def stored_offsets(rest: Rest, name: str) -> list[StoredOffset]:
     """Return the stored offsets of a connector."""
-    found = rest.ask("GET", rest.connector(name, "/offsets"))["offsets"]
+    found = rest.ask("GET", connector_path(name, "/offsets"))["offsets"]
     return [StoredOffset(each["partition"], each["offset"]) for each in found]
 
 
@@ -219,7 +264,7 @@ def reset_offsets(rest: Rest, name: str) -> str:
 
 def _change_offsets(rest: Rest, method: str, name: str, body: Any) -> str:
     try:
-        return str(rest.ask(method, rest.connector(name, "/offsets"), body)["message"])
+        return str(rest.ask(method, connector_path(name, "/offsets"), body)["message"])
     except RestRefused as error:
         if _state(rest, name) in (STOPPED, None):
             raise
@@ -229,7 +274,7 @@ def _change_offsets(rest: Rest, method: str, name: str, body: Any) -> str:
 def _state(rest: Rest, name: str) -> str | None:
     """Return the state of a connector; None if the worker gives none."""
     try:
-        return str(rest.ask("GET", rest.connector(name, "/status"))["connector"]["state"])
+        return str(rest.ask("GET", connector_path(name, "/status"))["connector"]["state"])
     except RestRefused:
         return None
 
@@ -284,8 +329,8 @@ class Connectors:
 
     def do(self, step: PlanStep) -> None:
         """Do a step."""
-        path = self.rest.connector(step.name)
         if step.action is Action.REMOVE:
-            self.rest.ask("DELETE", path)
+            self.rest.act(step.name, DELETE)
         else:
-            self.rest.ask("PUT", f"{path}/config", self._config(step.name))
+            path = connector_path(step.name, "/config")
+            self.rest.ask("PUT", path, self._config(step.name))

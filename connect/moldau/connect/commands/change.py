@@ -11,7 +11,7 @@ from typing import Any
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_table
-from moldau.operations.connectors import reset_offsets, set_offsets, stored_offsets
+from moldau.operations import connectors
 
 Act = Callable[[Namespace, Context], int]
 
@@ -21,12 +21,12 @@ def configure(actions: Any) -> None:
     create = _action(actions, "create", "create connectors from files", create_connectors)
     create.add_argument("files", nargs="+", metavar="FILE", help="JSON or properties")
     create.add_argument("--update", action="store_true", help="change those that exist")
-    for name, help_text in (
-        ("pause", "let a connector rest; its tasks keep what they have open"),
-        ("resume", "go on after pause or stop"),
-        ("stop", "end a connector's tasks; its offsets can be changed then"),
+    for name, help_text, act_on in (
+        ("pause", "let a connector rest; its tasks keep what they have open", pause_connectors),
+        ("resume", "go on after pause or stop", resume_connectors),
+        ("stop", "end a connector's tasks; its offsets can be changed then", stop_connectors),
     ):
-        act = _action(actions, name, help_text, _target(name))
+        act = _action(actions, name, help_text, act_on)
         act.add_argument("names", nargs="+", metavar="NAME")
     restart = _action(actions, "restart", "restart a connector and its tasks", restart_connectors)
     restart.add_argument("names", nargs="+", metavar="NAME")
@@ -60,45 +60,46 @@ def _done(arguments: Namespace, context: Context, what: str, names: list[str]) -
 def create_connectors(arguments: Namespace, context: Context) -> int:
     from moldau.connect.commands.files import load_connectors
 
-    connectors = load_connectors(arguments.files)
+    configs = load_connectors(arguments.files)
     done = []
     with open_rest(arguments, context) as rest:
-        for name, config in connectors.items():
+        for name, config in configs.items():
             if arguments.update:
-                rest.ask("PUT", rest.connector(name, "/config"), config)
+                rest.ask("PUT", connectors.connector_path(name, "/config"), config)
             else:
                 rest.ask("POST", "/connectors", {"name": name, "config": config})
             done.append(name)
     return _done(arguments, context, "updated" if arguments.update else "created", done)
 
 
-_DONE = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
+def pause_connectors(arguments: Namespace, context: Context) -> int:
+    return _act(arguments, context, connectors.PAUSE, "paused")
 
 
-def _target(action: str) -> Act:
-    def act(arguments: Namespace, context: Context) -> int:
-        with open_rest(arguments, context) as rest:
-            for name in arguments.names:
-                rest.ask("PUT", rest.connector(name, f"/{action}"))
-        return _done(arguments, context, _DONE[action], arguments.names)
+def resume_connectors(arguments: Namespace, context: Context) -> int:
+    return _act(arguments, context, connectors.RESUME, "resumed")
 
-    return act
+
+def stop_connectors(arguments: Namespace, context: Context) -> int:
+    return _act(arguments, context, connectors.STOP, "stopped")
 
 
 def restart_connectors(arguments: Namespace, context: Context) -> int:
-    tasks, failed = (str(not arguments.no_tasks).lower(), str(arguments.only_failed).lower())
-    with open_rest(arguments, context) as rest:
-        for name in arguments.names:
-            path = rest.connector(name, "/restart")
-            rest.ask("POST", path, includeTasks=tasks, onlyFailed=failed)
-    return _done(arguments, context, "restarting", arguments.names)
+    request = connectors.restart(tasks=not arguments.no_tasks, only_failed=arguments.only_failed)
+    return _act(arguments, context, request, "restarting")
 
 
 def delete_connectors(arguments: Namespace, context: Context) -> int:
+    return _act(arguments, context, connectors.DELETE, "deleted")
+
+
+def _act(
+    arguments: Namespace, context: Context, request: connectors.ConnectorRequest, done: str
+) -> int:
     with open_rest(arguments, context) as rest:
         for name in arguments.names:
-            rest.ask("DELETE", rest.connector(name))
-    return _done(arguments, context, "deleted", arguments.names)
+            rest.act(name, request)
+    return _done(arguments, context, done, arguments.names)
 
 
 def change_offsets(arguments: Namespace, context: Context) -> int:
@@ -108,9 +109,9 @@ def change_offsets(arguments: Namespace, context: Context) -> int:
         return _show_offsets(arguments, context)
     with open_rest(arguments, context) as rest:
         if arguments.reset:
-            done = reset_offsets(rest, arguments.name)
+            done = connectors.reset_offsets(rest, arguments.name)
         else:
-            done = set_offsets(rest, arguments.name, _body(arguments.set))
+            done = connectors.set_offsets(rest, arguments.name, _body(arguments.set))
     if arguments.json:
         write_json(context.out, {"message": done})
     else:
@@ -120,7 +121,7 @@ def change_offsets(arguments: Namespace, context: Context) -> int:
 
 def _show_offsets(arguments: Namespace, context: Context) -> int:
     with open_rest(arguments, context) as rest:
-        offsets = stored_offsets(rest, arguments.name)
+        offsets = connectors.stored_offsets(rest, arguments.name)
     if arguments.json:
         write_json(context.out, {"offsets": [asdict(each) for each in offsets]})
         return Exit.DONE

@@ -19,6 +19,7 @@ from moldau.cli.commands.cluster_connection import bootstrap_named
 from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_table
 from moldau.errors import MoldauError
+from moldau.operations.connectors import connector_path
 
 if TYPE_CHECKING:
     from moldau.client import ConsumerRecord, TopicPartition
@@ -61,7 +62,7 @@ def act(arguments: Namespace, context: Context) -> int:
     if problem is not None:
         raise UsageError(f"--to {arguments.to!r}: {problem}")
     with open_rest(arguments, context) as rest:
-        config = rest.ask("GET", rest.connector(arguments.name, "/config"))
+        config = rest.ask("GET", connector_path(arguments.name, "/config"))
     queue = config.get(NAME, "").strip()
     if not queue:
         raise UsageError(f"{arguments.name} has no dead letter queue: {NAME} is not set")

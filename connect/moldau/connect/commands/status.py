@@ -9,6 +9,7 @@ from typing import Any
 from moldau.cli.command import Context, Exit
 from moldau.cli.connect_rest import add_json, add_url, open_rest
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.operations.connectors import connector_path
 
 HEADER = ("CONNECTOR", "TYPE", "STATE", "TASKS", "LAG", "RATE/S", "RESTARTS", "GUARANTEE", "ERROR")
 TASK_HEADER = ("TASK", "STATE", "WORKER", "LAG", "RATE/S", "RESTARTS", "ERROR")
@@ -47,7 +48,7 @@ def show_status(arguments: Namespace, context: Context) -> int:
         found: dict[str, Any] = rest.ask("GET", "/v1/connectors")
         for name in arguments.names:
             if name not in found:
-                rest.ask("GET", rest.connector(name))  # raises: it does not exist
+                rest.ask("GET", connector_path(name))  # raises: it does not exist
     if arguments.names:
         found = {name: found[name] for name in arguments.names}
     if arguments.json:

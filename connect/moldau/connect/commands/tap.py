@@ -15,6 +15,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.connect_rest import add_url, open_rest
 from moldau.connect.commands.check import local_worker
 from moldau.connect.commands.worker import add_worker_settings
+from moldau.operations.connectors import connector_path
 
 if TYPE_CHECKING:
     from moldau.operations.connectors import Rest
@@ -44,7 +45,7 @@ def configure(actions: Any) -> None:
 def tap(arguments: Namespace, context: Context) -> int:
     """Print records until Ctrl-C, or until `--max` of them were printed."""
     with open_rest(arguments, context) as rest:
-        info = rest.ask("GET", rest.connector(arguments.name))
+        info = rest.ask("GET", connector_path(arguments.name))
         topics = _topics(rest, info)
         worker = rest.ask("GET", "/v1/worker")["converters"]
     local = local_worker(arguments, context)
@@ -60,7 +61,7 @@ def _topics(rest: Rest, info: Mapping[str, Any]) -> list[str]:
     topics = listed(info["config"], "topics") if info["type"] == "sink" else []
     if not topics:
         name = info["name"]
-        topics = rest.ask("GET", rest.connector(name, "/topics"))[name]["topics"]
+        topics = rest.ask("GET", connector_path(name, "/topics"))[name]["topics"]
     if not topics:
         raise UsageError(f"{info['name']} has used no topic yet: there is nothing to watch")
     return list(topics)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import quote
 
 from moldau.console.apis.rest import Refused, Rest
+from moldau.operations.connectors import ConnectorRequest, connector_path
 
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
@@ -41,11 +41,10 @@ class ConnectApi:
         """Send a JSON object, and return the answer as `ask` does."""
         return await self._rest.request(method, path, ConnectRefused, body=body)
 
+    async def act(self, name: str, request: ConnectorRequest) -> None:
+        """Send the request of an action on a connector. Raise ConnectRefused."""
+        await self.ask(request.method, connector_path(name, request.part), **request.query)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._rest.aclose()
-
-
-def connector_path(name: str, part: str = "") -> str:
-    """Return the path of a connector in the API."""
-    return f"/connectors/{quote(name, safe='')}{part}"

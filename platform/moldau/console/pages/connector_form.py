@@ -25,11 +25,12 @@ from starlette.responses import Response
 
 from moldau.config.hiding import HIDDEN
 from moldau.console.access.visitor import KEPT, MORE, SEEN, SETTING
-from moldau.console.apis.connect import ConnectApi, ConnectRefused, connector_path
+from moldau.console.apis.connect import ConnectApi, ConnectRefused
 from moldau.console.connection import Connection
-from moldau.console.pages.connectors import connect_of, shown
+from moldau.console.pages.connectors import connect_of
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import SecretSettings, says_where
+from moldau.operations.connectors import connector_path, without_secret
 
 NAME: Final = "name"
 CLASS: Final = "connector.class"
@@ -135,7 +136,7 @@ class Before:
 
     def _shown(self, name: str) -> str:
         value = self.of(name)
-        return HIDDEN if value and name in self.secrets else shown(name, value)
+        return HIDDEN if value and name in self.secrets else without_secret(name, value)
 
 
 _NEW: Final = Before()
@@ -156,7 +157,7 @@ def form_from(answer: Mapping[str, Any], config: Mapping[str, str], before: Befo
         said, definition = each["value"], each.get("definition")
         name = str(said["name"])
         if definition is None or name in (NAME, CLASS):
-            problems += [f"{name}: {shown('', text)}" for text in said.get("errors") or ()]
+            problems += [f"{name}: {without_secret('', text)}" for text in said.get("errors") or ()]
             continue
         if not said.get("visible", True) and name not in config:
             continue
@@ -191,7 +192,7 @@ def _field(
         is_required=bool(definition.get("required")),
         default="" if default is None or is_secret else str(default),
         choices=choices,
-        errors=[shown("", str(each)) for each in said.get("errors") or ()],
+        errors=[without_secret("", str(each)) for each in said.get("errors") or ()],
         value=value,
         is_kept=is_secret and bool(before.of(name)),
     )
@@ -337,7 +338,7 @@ class ConnectorForms:
             except ConnectRefused as error:
                 if error.status not in _INVALID:
                     raise
-                fault = Fault(shown("", str(error)))
+                fault = Fault(without_secret("", str(error)))
                 return await self._show(request, config, name, fault, before=before)
         return see(f"/connectors/{quote(name, safe='')}")
 

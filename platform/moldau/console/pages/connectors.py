@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,24 +12,30 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moldau.config.hiding import HIDDEN, has_secret_name, hidden
-from moldau.console.apis.connect import ConnectApi, ConnectRefused, connector_path
+from moldau.config.hiding import HIDDEN
+from moldau.console.apis.connect import ConnectApi, ConnectRefused
 from moldau.console.connection import Connection
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import GROUP, QUEUE, SecretSettings
+from moldau.operations.connectors import (
+    PAUSE,
+    RESUME,
+    connector_path,
+    restart,
+    restart_task,
+    without_secret,
+)
 
 NO_CONNECT: Final = (
     "Start the console with --connect URL to see the connectors of a worker; inside a broker that "
     "is moldau.console.connect=URL."
 )
 ACTIONS: Final = {
-    "pause": ("PUT", "/pause", {}),
-    "resume": ("PUT", "/resume", {}),
-    "restart": ("POST", "/restart", {"includeTasks": "true", "onlyFailed": "false"}),
+    "pause": PAUSE,
+    "resume": RESUME,
+    "restart": restart(),
 }
-_SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
-_USER_INFO: Final = re.compile(r"(?<=://)[^/\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class Connector:
                 each["id"],
                 each["state"],
                 each.get("worker_id", ""),
-                shown("", str(each.get("trace") or "")),
+                without_secret("", str(each.get("trace") or "")),
             )
             for each in status.get("tasks", ())
         ]
@@ -106,22 +111,13 @@ class Connector:
             str(status.get("type") or info.get("type") or ""),
             str(own.get("state", "UNASSIGNED")),
             str(own.get("worker_id", "")),
-            shown("", str(own.get("trace") or "")),
+            without_secret("", str(own.get("trace") or "")),
             sorted(tasks, key=lambda each: each.number),
             {
-                key: HIDDEN if key in secrets and value else shown(key, str(value))
+                key: HIDDEN if key in secrets and value else without_secret(key, str(value))
                 for key, value in sorted(info["config"].items())
             },
         )
-
-
-def shown(key: str, value: str) -> str:
-    """Return the value of a setting without secrets: hidden whole if its name tells of one, else
-    with the passwords of addresses hidden. A worker of Apache Kafka answers with all of them."""
-    if not value:
-        return value
-    is_secret = has_secret_name(key) or _SECRET.search(key)
-    return HIDDEN if is_secret else _USER_INFO.sub(f"{HIDDEN}@", hidden(value))
 
 
 def connect_of(connection: Connection) -> ConnectApi:
@@ -187,8 +183,6 @@ class Connectors:
         does, task = form.get("does", ""), form.get("task", "")
         if does not in ACTIONS or (task and not (task.isdecimal() and does == "restart")):
             raise BadForm(f"choose one of {', '.join(ACTIONS)}, or the restart of a task")
-        method, part, query = ACTIONS[does]
-        if task:
-            part, query = f"/tasks/{task}/restart", {}
-        await self._api().ask(method, connector_path(name, part), **query)
+        action = restart_task(int(task)) if task else ACTIONS[does]
+        await self._api().act(name, action)
         return see(f"/connectors/{quote(name, safe='')}")

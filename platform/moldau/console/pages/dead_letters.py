@@ -26,7 +26,6 @@ from starlette.responses import Response
 from moldau.client.base.coordinator import GroupMetadata
 from moldau.client.producer.transaction_errors import TransactionError
 from moldau.console.access.routes import check_masks, check_topic, visitor_of
-from moldau.console.apis.connect import connector_path
 from moldau.console.connection import Connection
 from moldau.console.pages.connectors import connect_of
 from moldau.console.pages.messages import FROMS, SCANNED_MAX, Message, MessageQuery, read, readable
@@ -34,6 +33,7 @@ from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import QUEUE
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic, TopicPartition
+from moldau.operations.connectors import connector_path
 from moldau.runtime import Clock
 
 PREFIX: Final = "__connect.errors."
