@@ -2,6 +2,9 @@
 
 Every record repeats its schema, so it is not parsed again: the bytes before the payload are kept
 with their schema, and of a record that begins with the same bytes only the payload is parsed.
+
+Connect and its connectors use orjson and not msgspec, which writes dates, bytes and decimals in
+forms of its own without asking, and 1e+30 as 1e30, and reads integers of more than 64 bits exactly.
 """
 
 from __future__ import annotations
