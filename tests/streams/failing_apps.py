@@ -229,6 +229,14 @@ class FailingApp:
                 found = "none"
         return found
 
+    def has_certain_time(self, number: int) -> bool:
+        """Whether the stream time of a part compares with the model: not behind rows that are held
+        back from updates which come as commits do, for some of them are never updated again."""
+        kinds = [part.kind for part in self._way(self.part(number).before)]
+        if "at commit" not in kinds:
+            return True
+        return not any(each in EMITTING for each in kinds[kinds.index("at commit") + 1 :])
+
     def _fails_behind(self, number: int) -> bool:
         return any(self.part(number) in self._way(part) for part, _ in self.faults)
 
