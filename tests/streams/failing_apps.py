@@ -276,10 +276,10 @@ class FailingApp:
         for part in reversed(way):
             if part.waits or part.kind == "regroup":
                 return part.number
-            if self.reads_topic(part):
-                return self.shared(part)
             if part.number != number and part.kind in ("closing", "suppress"):
                 return -part.number
+            if self.reads_topic(part):
+                return self.shared(part)
         return 0
 
     def reads_topic(self, part: Part) -> bool:
