@@ -48,7 +48,7 @@ def going(
 def test_old_parts_of_both_tiers_go_from_the_oldest_on() -> None:
     aged = [segment(1 + at // 10, range(at, at + 10), max_timestamp_ms=at) for at in (0, 10, 20)]
     log = local_log(20, 30, 40, 45, max_timestamp_ms=31)
-    ages = {0: 0, 1: 10, 10: 10, 11: 20, 20: 20, 21: 30, 31: 30, 32: 40, 999: 40}
+    ages = {0: 0, 1: 10, 10: 10, 11: 20, 20: 20, 31: 20, 32: 40, 999: 40}
     found = {now: retained_start(copied(*aged), log, Retention(ms=0), now_ms=now) for now in ages}
     assert found == ages
 
@@ -58,9 +58,9 @@ def test_what_is_in_both_tiers_counts_once() -> None:
     log = local_log(30, 40, 50, 60, 63)
     starts = [
         retained_start(copied(*TENS), log, Retention(size_bytes=size), NOW)
-        for size in (600, 599, 500, 499, 400, 0)
+        for size in (700, 601, 600, 500, 499, 0)
     ]
-    assert starts == [0, 0, 10, 10, 20, 60]
+    assert starts == [0, 0, 10, 20, 20, 60]
 
 
 def test_nothing_above_the_high_watermark_goes() -> None:
@@ -68,11 +68,13 @@ def test_nothing_above_the_high_watermark_goes() -> None:
     assert retained_start(RemotePartition(), log, Retention(size_bytes=0), NOW) == 10
 
 
-def test_a_hole_ends_what_retention_takes_from_the_remote_tier() -> None:
-    log = local_log(30, 40, 45)
+def test_retention_goes_over_a_hole() -> None:
+    log = local_log(40, 50, 55)
     remote = copied(TENS[0], TENS[2])
-    assert retained_start(remote, log, Retention(size_bytes=0), NOW) == 40
-    assert first_offset(remote, log) == 20
+    starts = [
+        retained_start(remote, log, Retention(size_bytes=size), NOW) for size in (400, 300, 200, 0)
+    ]
+    assert starts == [0, 10, 30, 50]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +83,14 @@ def test_a_hole_ends_what_retention_takes_from_the_remote_tier() -> None:
         ([1, 2, 3], 0, 0),
         ([1, 2, 3], 5, 5),
         ([2, 3], 0, 10),
-        ([1, 3], 0, 20),
-        ([1, 2], 0, 30),
+        ([1, 3], 0, 0),
+        ([1, 3], 10, 20),
+        ([1, 2], 20, 30),
         ([], 0, 30),
         ([1, 2, 3], 33, 33),
     ],
 )
-def test_a_new_leader_begins_where_its_log_is_whole(
+def test_a_new_leader_begins_where_a_tier_has_its_log(
     numbers: list[int], log_start: int, first: int
 ) -> None:
     log = local_log(30, 40, 45, log_start=log_start)
@@ -96,7 +99,7 @@ def test_a_new_leader_begins_where_its_log_is_whole(
 
 def test_a_new_leader_does_not_count_what_is_of_another_history() -> None:
     remote = copied(segment(1, range(20), ((1, 0),)), segment(2, range(20, 40), ((1, 20),)))
-    log = local_log(40, 50, 55, epochs=((1, 0), (3, 30)))
+    log = local_log(40, 50, 55, epochs=((1, 0), (3, 30)), log_start=30)
     assert first_offset(remote, log) == 40
 
 

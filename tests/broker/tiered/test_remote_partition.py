@@ -145,7 +145,10 @@ def test_the_next_transaction_index_is_that_of_the_first_part_with_one() -> None
     found = remote.range_with_transaction_index(chain, 3, 100)
     assert found is not None
     assert (number_of(found.segment), found.start_offset, found.end_offset) == (2, 10, 20)
-    assert remote.range_with_transaction_index(chain, 20, 100) is None
+    behind = remote.range_with_transaction_index(chain, 20, 100)
+    assert behind is not None
+    assert (number_of(behind.segment), behind.start_offset) == (4, 40)
+    assert remote.range_with_transaction_index(chain, 50, 100) is None
 
 
 def test_an_update_names_the_next_state_alone() -> None:
@@ -237,3 +240,16 @@ def test_a_range_has_the_epochs_of_the_log_at_every_offset(
         stop = max(covered) + 1
         epoch = chain.epoch_for_offset(stop)
         assert stop >= log_end or epoch is None or not list(_holding(remote, epoch, stop))
+
+
+@given(histories(), chains(), offsets, offsets)
+def test_the_next_range_begins_at_the_first_offset_that_is_remote(
+    events: list[RemoteEvent], chain: LeaderEpochs, begin: int, log_end: int
+) -> None:
+    remote = fold(events)
+    epochs = ((at, chain.epoch_for_offset(at)) for at in range(begin, log_end))
+    held = [at for at, epoch in epochs if epoch is not None and any(_holding(remote, epoch, at))]
+    found = remote.next_range(chain, begin, log_end)
+    assert (None if found is None else found.start_offset) == (held[0] if held else None)
+    parts = remote.ranges(chain, begin, log_end, over_holes=True)
+    assert [at for each in parts for at in range(each.start_offset, each.end_offset)] == held

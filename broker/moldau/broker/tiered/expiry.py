@@ -67,32 +67,24 @@ class Leadership:
 
 
 def first_offset(remote: RemotePartition, log: LocalLog) -> int:
-    """Return the lowest offset from which on the log is whole: remote up to the local part.
+    """Return the lowest offset of the log that a tier has, from its start on.
 
-    A new leader raises its start to it. It may have missed that its predecessor raised the start,
-    or after an unclean election the remote part may be of another history.
+    A new leader raises its start to it: it may have missed that its predecessor raised the start.
+    A hole further on, which two unclean elections can leave, is no reason to give up what is before
+    it.
     """
-    offset = log.log_start_offset
-    local_start = log.segments[0].start_offset
-    starts = sorted({span.start_offset for each in remote.segments() for span in each.spans})
-    while offset < local_start:
-        end_offset = offset
-        for found in remote.ranges(log.chain, offset, log.log_end_offset):
-            end_offset = found.end_offset
-            if end_offset >= local_start:
-                return offset
-        later = (each for each in starts if each > end_offset)
-        offset = min(next(later, local_start), local_start)
-    return offset
+    of_local = log.local_start_offset
+    found = remote.next_range(log.chain, log.log_start_offset, log.log_end_offset)
+    return of_local if found is None else min(of_local, found.start_offset)
 
 
 def retained_start(
     remote: RemotePartition, log: LocalLog, retention: Retention, now_ms: int
 ) -> int:
     """Return the start that retention gives the log: the end of the oldest parts that are too old
-    or too many."""
+    or too many. The active segment counts, and stays."""
     parts = list(_parts(remote, log))
-    surplus = sum(part.size_bytes for part in parts) - retention.size_bytes
+    surplus = sum(part.size_bytes for part in (*parts, log.segments[-1])) - retention.size_bytes
     start_offset = log.log_start_offset
     for part in parts:
         is_old = retention.ms != UNLIMITED and now_ms - part.max_timestamp_ms > retention.ms
@@ -105,10 +97,13 @@ def retained_start(
 
 
 def _parts(remote: RemotePartition, log: LocalLog) -> Iterator[LocalSegment]:
-    """Yield what the log consists of from its start on, remote parts before local ones. What is in
-    both tiers counts once; the active segment is left out."""
+    """Yield what the log consists of from its start on: remote parts up to the local ones, and
+    those without the active one. So what is in both tiers counts once."""
     end_offset = log.log_start_offset
-    for found in remote.ranges(log.chain, end_offset, log.log_end_offset):
+    local_start_offset = log.segments[0].start_offset
+    for found in remote.ranges(log.chain, end_offset, log.log_end_offset, over_holes=True):
+        if found.start_offset >= local_start_offset:
+            break
         segment, start_offset, end_offset = found
         yield LocalSegment(start_offset, end_offset, segment.max_timestamp_ms, segment.size_bytes)
     for local in log.segments[:-1]:

@@ -4,6 +4,14 @@ Invariants: only `replay` changes it, and the same records give the same state o
 segment is served between COPY_FINISHED and DELETE_STARTED, and never else. A record that the table
 of states does not have changes nothing: a deposed leader may write one late, and so may a retry.
 
+A deletion of a copy that looked unfinished must not meet one that was finished meanwhile:
+1. broker 1 is deposed while it copies; all objects are there. 2. Broker 2 leads, finds the segment
+in COPY_STARTED, and writes DELETE_STARTED, which is late. 3. COPY_FINISHED of broker 1 comes first.
+4. A node reads that, and cuts its local log. 5. DELETE_STARTED comes: the records are in no tier.
+Records have no condition, but a finished copy has custom metadata, which each later record names.
+So DELETE_STARTED without it, of a segment that has it, was decided before the copy was finished,
+and changes nothing.
+
 A record of the log is named by its leader epoch and its offset: two segments that both have the
 pair have the same bytes there. So a look-up takes an epoch and an offset, and a part of the log is
 served from a segment only as far as the chain of epochs of the reader's log agrees with the
@@ -71,11 +79,23 @@ class RemotePartition:
                 is_taken = self._enter(event.id, event)
             case SegmentUpdate():
                 known = self._segments.get(event.id)
-                is_taken = known is not None and self._enter(event.id, event.applied_to(known))
+                is_taken = (
+                    known is not None
+                    and not self._is_outdated(event, known)
+                    and self._enter(event.id, event.applied_to(known))
+                )
             case PartitionDeletion():
                 is_taken = event.state in DELETION_TRANSITIONS[self.deletion]
                 self.deletion = event.state if is_taken else self.deletion
         self.refused_count += not is_taken
+
+    def _is_outdated(self, event: SegmentUpdate, known: RemoteSegment) -> bool:
+        """Whether it deletes a copy that its writer did not know to be finished."""
+        return (
+            event.state is SegmentState.DELETE_STARTED
+            and event.custom_metadata is None
+            and known.custom_metadata is not None
+        )
 
     def _enter(self, segment_id: SegmentId, segment: RemoteSegment) -> bool:
         known = self._segments.get(segment_id)
@@ -147,11 +167,28 @@ class RemotePartition:
                 break
         return RemoteRange(segment, offset, end_offset)
 
-    def ranges(
+    def next_range(
         self, chain: LeaderEpochs, offset: int, log_end_offset: int
+    ) -> RemoteRange | None:
+        """Return the first part of this log that is remote, at `offset` or behind it.
+
+        Two unclean elections may leave a hole that no tier fills: a reader goes on behind it.
+        """
+        for epoch, start_offset in chain.entries:
+            end_offset = chain.end_offset_for(epoch, log_end_offset).end_offset
+            row = self._rows.get(epoch)
+            at = max(offset, start_offset)
+            span = None if row is None or at >= end_offset else row.from_offset(at)
+            if span is not None and span.start_offset < end_offset:
+                return self.range_at(chain, max(at, span.start_offset), log_end_offset)
+        return None
+
+    def ranges(
+        self, chain: LeaderEpochs, offset: int, log_end_offset: int, *, over_holes: bool = False
     ) -> Iterator[RemoteRange]:
-        """Yield from `offset` on what is remote of this log, without a gap."""
-        while (found := self.range_at(chain, offset, log_end_offset)) is not None:
+        """Yield what is remote of this log from `offset` on, up to the first hole, or over all."""
+        find = self.next_range if over_holes else self.range_at
+        while (found := find(chain, offset, log_end_offset)) is not None:
             yield found
             offset = found.end_offset
 
@@ -161,9 +198,10 @@ class RemotePartition:
         """Return the first part from `offset` on whose segment has aborted transactions.
 
         A reader of committed records needs the index of the segment that it reads, and of later
-        ones until all transactions that were open in it are decided.
+        ones until all transactions that were open in it are decided. An entry of the index whose
+        transaction ends behind the part is of another history, in which it may end otherwise.
         """
-        found = self.ranges(chain, offset, log_end_offset)
+        found = self.ranges(chain, offset, log_end_offset, over_holes=True)
         return next((each for each in found if each.segment.has_transaction_index), None)
 
 
@@ -191,6 +229,11 @@ class _Row:
         number = bisect_right(self.spans, offset, key=_START)
         span = self.spans[number - 1] if number else None
         return span if span is not None and offset < span.end_offset else None
+
+    def from_offset(self, offset: int) -> _Span | None:
+        """Return the first span that reaches behind the offset."""
+        number = bisect_right(self.spans, offset, key=_END)
+        return self.spans[number] if number < len(self.spans) else None
 
     def add(self, span: _Span) -> None:
         """Of two equal spans the older one stays."""
