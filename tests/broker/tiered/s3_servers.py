@@ -34,6 +34,10 @@ _BUILD_S: Final = 900
 _RUNNING: Final = re.compile(r"Running on http://127\.0\.0\.1:(\d+)")
 
 
+class ServerMissing(Exception):
+    """A server that this machine does not have. The text says how to get it."""
+
+
 class S3Server(NamedTuple):
     """A running server with the bucket `BUCKET`."""
 
@@ -54,9 +58,9 @@ def use_key(patch: pytest.MonkeyPatch, key: str = KEY, secret: str = SECRET) -> 
 
 @contextmanager
 def moto() -> Iterator[S3Server]:
-    """Run moto, or skip."""
+    """Run moto. Raise ServerMissing without it."""
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask_cors") is None:
-        pytest.skip("moto is not installed: make peers")
+        raise ServerMissing("moto is not installed: make peers")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
         try:
@@ -74,7 +78,7 @@ def moto() -> Iterator[S3Server]:
 
 @contextmanager
 def versitygw() -> Iterator[S3Server]:
-    """Run versitygw, or skip."""
+    """Run versitygw. Raise ServerMissing if there is none, and it cannot be built."""
     program = _versitygw_program()
     with tempfile.TemporaryDirectory(prefix="moldau-s3-") as folder:
         port = _free_port()
@@ -114,7 +118,7 @@ def _versitygw_program() -> str:
         return found
     go = shutil.which("go")
     if go is None:
-        pytest.skip("versitygw is not installed, and there is no go to build it")
+        raise ServerMissing("versitygw is not installed, and there is no go to build it")
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     version = _VERSITYGW.rpartition("@")[2]
     folder = root / "moldau" / "conformance" / f"versitygw-{version}"
@@ -131,7 +135,7 @@ def _versitygw_program() -> str:
                 check=False,
             )
             if done.returncode:
-                pytest.skip(f"versitygw cannot be built: {done.stderr.splitlines()[-1:]}")
+                raise ServerMissing(f"versitygw cannot be built: {done.stderr.splitlines()[-1:]}")
             if not folder.is_dir():
                 made.rename(folder)
     return str(folder / "versitygw")

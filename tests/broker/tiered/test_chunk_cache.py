@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.tiered.chunk_cache import CacheContents, CacheLimits, ChunkCache, ChunkKey
+from moldau.broker.tiered.chunk_cache import (
+    INDEXES,
+    CacheContents,
+    CacheLimits,
+    ChunkCache,
+    ChunkKey,
+)
 from moldau.broker.tiered.remote_segment import SegmentId
 from moldau.errors import CorruptLog
 from moldau.records import Buffer
@@ -23,7 +30,10 @@ T = TypeVar("T")
 
 ID: Final = SegmentId(b"t" * 16, 0, b"i" * 16)
 SIZE: Final = 1000
-LIMITS: Final = CacheLimits(disk_bytes=10 * SIZE, memory_bytes=3 * SIZE, free_bytes_min=0)
+LIMITS: Final = CacheLimits(
+    disk_bytes=10 * SIZE, memory_bytes=3 * SIZE, free_bytes_min=0, loads_until_disk=1
+)
+NO_MEMORY: Final = replace(LIMITS, memory_bytes=0)
 
 
 def key(number: int) -> ChunkKey:
@@ -151,6 +161,21 @@ def test_memory_and_disk_stay_within_their_bounds_and_the_oldest_goes() -> None:
     assert loads[19] == 2
 
 
+def test_a_chunk_goes_to_disk_when_it_is_loaded_again_and_indexes_at_once() -> None:
+    async def main(runtime: Runtime) -> tuple[list[int], Counter[int]]:
+        cache, source = await opened(runtime, replace(NO_MEMORY, loads_until_disk=2)), Source()
+        files = []
+        for number in (1, 2, 1, 1, 2, 2):
+            await source.get(cache, number)
+            files.append(len(runtime.files.list("/cache")))
+        await cache.get(key(INDEXES), source.load(3))
+        await cache.written()
+        files.append(len(runtime.files.list("/cache")))
+        return files, source.loads
+
+    assert in_world(main) == ([0, 0, 1, 1, 2, 2, 3], Counter({1: 2, 2: 2, 3: 1}))
+
+
 def test_what_is_used_stays() -> None:
     async def main(runtime: Runtime) -> int:
         cache, source = await opened(runtime), Source()
@@ -192,7 +217,7 @@ def test_a_damaged_file_is_a_miss() -> None:
 
 def test_a_full_disk_is_not_fatal() -> None:
     async def main(runtime: Runtime) -> tuple[list[str], Counter[int], int]:
-        limits = CacheLimits(disk_bytes=10 * SIZE, memory_bytes=0, free_bytes_min=1 << 60)
+        limits = replace(NO_MEMORY, free_bytes_min=1 << 60)
         cache, source = await opened(runtime, limits), Source()
         for _ in range(2):
             await source.get(cache, 1)
@@ -205,8 +230,7 @@ def test_a_disk_that_refuses_a_write_is_not_fatal() -> None:
     results: list[tuple[int, int, list[str]]] = []
 
     async def body(runtime: Runtime) -> None:
-        limits = CacheLimits(disk_bytes=10 * SIZE, memory_bytes=0, free_bytes_min=0)
-        cache, source = await opened(runtime, limits), Source()
+        cache, source = await opened(runtime, NO_MEMORY), Source()
         node.disk.fail_next("write", path_part="/cache/")
         for _ in range(3):
             await source.get(cache, 1)

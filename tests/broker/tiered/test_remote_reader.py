@@ -60,7 +60,7 @@ class Tier(NamedTuple):
 async def tier(
     runtime: Runtime, folder: Path, store: ObjectStore, ring: KeyRing | None = None
 ) -> AsyncIterator[Tier]:
-    limits = CacheLimits(free_bytes_min=0)
+    limits = CacheLimits(free_bytes_min=0, loads_until_disk=1)
     cache = ChunkCache(runtime, f"{folder}/cache", limits)
     await cache.open()
     reader = RemoteReader(runtime, store, cache, ring)

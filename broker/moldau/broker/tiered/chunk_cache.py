@@ -5,6 +5,9 @@ Invariants:
   not end the load of the others.
 - Memory: at most `memory_bytes` of chunks, `loads_max` loads and as many chunks that are being
   written. Disk: at most `disk_bytes`, and never the last `free_bytes_min` of the disk.
+- A chunk goes to disk when it is loaded again after memory has dropped it: a reader that catches up
+  wants each chunk once, and would write all that it reads to the disk where the logs are. Indexes
+  go there at once.
 - The cache survives nothing. `open` removes what an earlier process left, and only files with the
   cache's own names.
 - The disk may fail or be full: then chunks are not kept, and reads go on. A file is checked when it
@@ -33,6 +36,7 @@ Load = Callable[[], Awaitable[Buffer]]
 INDEXES: Final = -1
 """The number that stands for the indexes of a segment."""
 _ENDING: Final = ".chunk"
+_RECENT_LOADS_MAX: Final = 4000
 
 
 class ChunkKey(NamedTuple):
@@ -51,6 +55,8 @@ class CacheLimits:
     free_bytes_min: int = 512 << 20
     """The disk is left this much: a log may be on it."""
     loads_max: int = 4
+    loads_until_disk: int = 2
+    """A chunk goes to disk with this load of it: 1 is all that is loaded."""
 
 
 @dataclass(slots=True)
@@ -101,6 +107,22 @@ class CacheContents:
         self.size_bytes -= self._sizes.pop(key, 0)
 
 
+class RecentLoads:
+    """How often chunks were loaded of late. It forgets those that were not loaded for longest."""
+
+    def __init__(self, keys_max: int) -> None:
+        self._keys_max = keys_max
+        self._counts: OrderedDict[ChunkKey, int] = OrderedDict()
+
+    def note(self, key: ChunkKey) -> int:
+        """Note a load and return the number of loads."""
+        count = self._counts.pop(key, 0) + 1
+        self._counts[key] = count
+        if len(self._counts) > self._keys_max:
+            self._counts.popitem(last=False)
+        return count
+
+
 class _StoredChunk(NamedTuple):
     path: str
     size_bytes: int
@@ -117,6 +139,7 @@ class ChunkCache:
         self._memory: OrderedDict[ChunkKey, Buffer] = OrderedDict()
         self._memory_bytes = 0
         self._contents = CacheContents(self._limits.disk_bytes)
+        self._recent_loads = RecentLoads(_RECENT_LOADS_MAX)
         self._on_disk: dict[ChunkKey, _StoredChunk] = {}
         self._loading: dict[ChunkKey, asyncio.Task[Buffer]] = {}
         self._writing: set[asyncio.Task[None]] = set()
@@ -198,7 +221,9 @@ class ChunkCache:
             self.counts.loads += 1
             data = await load()
         self._remember(key, data)
-        if len(self._writing) < self._limits.loads_max:
+        loads = self._recent_loads.note(key)
+        is_wanted = key.number == INDEXES or loads >= self._limits.loads_until_disk
+        if is_wanted and len(self._writing) < self._limits.loads_max:
             task = self._runtime.spawn(self._write(key, data), name="cache a chunk")
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)

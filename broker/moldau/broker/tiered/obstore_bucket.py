@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXTRA: Final = "tiered"
-PART_BYTES: Final = 8 << 20
+PART_BYTES: Final = 5 << 20
 PARTS_IN_FLIGHT: Final = 2
 """At most this many parts of an upload are in memory, beside the one that is being filled."""
 _PART_RETRIES: Final = 4
