@@ -45,7 +45,17 @@ TABLES: dict[str, SettingTable] = {
     "client-metrics": CLIENT_METRICS_SETTINGS,
 }
 
-_OWN = ("moldau.", "share.retry.", "share.dlq.", "share.deliver.")
+_OWN = (
+    "moldau.",
+    "share.retry.",
+    "share.dlq.",
+    "share.deliver.",
+    "remote.storage.encryption.",
+    "remote.storage.endpoint",
+    "remote.storage.path.",
+    "remote.storage.region",
+)
+_OWN_NAMES = frozenset(("remote.storage",))
 
 # Tried as combinations: single values say little of them, or nothing else would work.
 _NOT_PROBED = {"process.roles", "node.id", "broker.id", "controller.listener.names", "listeners"}
@@ -54,7 +64,7 @@ _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 
 def is_own(name: str) -> bool:
     """Whether a setting is moldau's, and unknown to Kafka."""
-    return name.startswith(_OWN)
+    return name.startswith(_OWN) or name in _OWN_NAMES
 
 
 _WHOLES = ["0", "1", "2", "-1", "-2", "-3", "x", "", "1.5", " 7 ", "+5", "1_0", "0x1"]

@@ -6,6 +6,7 @@ from moldau.config import (
     BOOLEAN,
     CLUSTER_WIDE,
     DOUBLE,
+    HTTP_URL,
     INT,
     LONG,
     LOW,
@@ -122,3 +123,21 @@ follower_fetch_last_tiered_offset_enable = Setting(
     "follower.fetch.last.tiered.offset.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
     doc="Whether a new follower starts at the newest offset that is stored remotely, instead of "
     "copying what leaders still have.")
+remote_storage = Setting("remote.storage", STRING, None, check=not_empty(),
+    doc="Where old segments are stored: `s3://bucket/prefix`, `gs://bucket/prefix`, "
+    "`az://container/prefix` or `file:///path`. It needs the extra `tiered`; credentials are found "
+    "as the SDK of the cloud finds them. Kafka has no such setting.")
+remote_storage_endpoint = Setting("remote.storage.endpoint", STRING, None, check=HTTP_URL,
+    doc="The URL of an S3 server that is not Amazon's; without it that of `AWS_ENDPOINT_URL` in "
+    "the environment, or Amazon's. Kafka has no such setting.")
+remote_storage_region = Setting("remote.storage.region", STRING, None, check=not_empty(),
+    doc="The region of the bucket; without it that of `AWS_REGION` in the environment. Kafka has "
+    "no such setting.")
+remote_storage_path_style = Setting("remote.storage.path.style", BOOLEAN, True,
+    doc="Whether the bucket's name stands in the path of requests, as most S3 servers need it, and "
+    "not in the server's name. Kafka has no such setting.")
+remote_storage_encryption_keys = Setting(
+    "remote.storage.encryption.keys", STRING, None, check=not_empty(),
+    doc="A file with keys, a line each: a name and 32 bytes in base64. New segments are encrypted "
+    "by the last one (AES-256-GCM); the others open older segments. Without the file nothing is "
+    "encrypted. Kafka has no such setting.")

@@ -16,6 +16,7 @@ import binascii
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.broker.settings.tiered import remote_storage_encryption_keys
 from moldau.errors import ConfigError, CorruptLog
 from moldau.plugins.extras import need
 from moldau.records import Buffer
@@ -29,7 +30,7 @@ TAG_BYTES: Final = 16
 WRAPPED_BYTES: Final = NONCE_BYTES + KEY_BYTES + TAG_BYTES
 KEY_NAME_BYTES_MAX: Final = 32
 _EXTRA: Final = "tiered"
-_SETTING: Final = "remote.storage.encryption.keys"
+_SETTING: Final = remote_storage_encryption_keys.name
 
 
 class SegmentCipher:

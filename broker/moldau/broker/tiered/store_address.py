@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from moldau.broker.settings import tiered as rows
 from moldau.errors import ConfigError
 
-SETTING: Final = "remote.storage"
-ENDPOINT_SETTING: Final = "remote.storage.endpoint"
-REGION_SETTING: Final = "remote.storage.region"
+if TYPE_CHECKING:
+    from moldau.config import Settings
+
 _FORMS: Final = "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
 
 
@@ -57,6 +58,20 @@ class StoreConfig:
     servers that are not Amazon's need it (`remote.storage.path.style`)."""
 
 
+def store_config(settings: Settings) -> StoreConfig | None:
+    """Return how the store of a node's settings is reached; None if they name no store. Raise
+    ConfigError for an address that cannot work."""
+    address = settings[rows.remote_storage]
+    if address is None:
+        return None
+    return StoreConfig(
+        parse_address(address),
+        settings[rows.remote_storage_endpoint],
+        settings[rows.remote_storage_region],
+        settings[rows.remote_storage_path_style],
+    )
+
+
 def parse_address(text: str) -> StoreAddress:
     """Return the address that a user wrote. Raise ConfigError if it is none."""
     parts = urlsplit(text.strip())
@@ -80,4 +95,4 @@ def parse_address(text: str) -> StoreAddress:
 
 
 def _refusal(text: str, why: str) -> ConfigError:
-    return ConfigError(f"{SETTING} {why}", value=text)
+    return ConfigError(f"{rows.remote_storage.name} {why}", value=text)
