@@ -12,6 +12,7 @@ import pytest
 
 from moldau.broker.api import gate
 from moldau.broker.api.handlers import APIS
+from moldau.broker.api.produce_usual import learn
 from moldau.broker.api.rights import grants
 from moldau.broker.api.rights.grants import WriteGrants
 from moldau.broker.api.rights.table import RIGHTS
@@ -22,7 +23,11 @@ from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.security.access.rule import Acl
 from moldau.ids import Uuid
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
-from moldau.protocol.messages.produce import ProduceRequest, TopicProduceData
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from moldau.protocol.schemas.metadata_log import TopicRecord
 
 ALLOW, DENY = AclPermission.ALLOW, AclPermission.DENY
@@ -48,21 +53,30 @@ class Broker:
         self.authorizer = authorizer
         self.node: Any = SimpleNamespace(authorizer=authorizer, image=self.image)
         self.passed: list[str | Uuid] = []
+        self.usual = 0
+        """The number of requests that passed by their outlines."""
         self.connection: Any = SimpleNamespace(grants=None, principal=ALICE, address="10.0.0.1")
         row = replace(APIS[0], serve=self._serve)
         self._handle = gate.checked(row, RIGHTS[0])
 
-    def _serve(self, node: Any, request: Any, message: Any = None) -> None:
+    def _serve(self, node: Any, request: Any, message: Any = None, usual: Any = None) -> None:
+        """Note the topics. As the handler does, learn the outline of what passes."""
+        if usual is not None:
+            self.usual += 1
+            self.passed = [usual[0].topic_key]
+            return
         message = message or request.decode()
         self.passed = [each.name or each.topic_id for each in message.topic_data]
+        learn(message, request.body, request.arrival.version)
 
     def write(self, *topics: str | Uuid, transactional_id: str | None = None) -> list[Any]:
         """Produce to topics; return those that pass."""
         is_by_id = any(isinstance(each, Uuid) for each in topics)
+        one = [PartitionProduceData(index=0, records=bytes(100))]
         data = [
-            TopicProduceData(topic_id=each, partition_data=[])
+            TopicProduceData(topic_id=each, partition_data=one)
             if isinstance(each, Uuid)
-            else TopicProduceData(name=each, partition_data=[])
+            else TopicProduceData(name=each, partition_data=one)
             for each in topics
         ]
         message = ProduceRequest(
@@ -72,6 +86,7 @@ class Broker:
         self.passed = []
         request: Any = SimpleNamespace(
             decode=lambda: message,
+            body=memoryview(message.encode(version)),
             arrival=SimpleNamespace(key=0, version=version),
             connection=self.connection,
             context=RequestContext("c", "/10.0.0.1", version, "OUT", self.connection.principal),
@@ -88,6 +103,7 @@ def test_a_change_of_the_rules_counts_for_the_next_request(is_by_id: bool) -> No
     assert broker.write(topic) == []
     broker.image.acls.index.add(rule("orders"))
     assert broker.write(topic) == [topic] == broker.write(topic)
+    assert broker.usual, "the handler got the outline, and a change counts all the same"
     broker.image.acls.index.add(rule("ord", DENY, AclPattern.PREFIXED))
     assert broker.write(topic) == [] == broker.write(topic)
     broker.image.acls.index.remove(rule("ord", DENY, AclPattern.PREFIXED))
@@ -101,6 +117,7 @@ def test_another_principal_of_the_connection_has_its_own_rights() -> None:
     broker = Broker()
     broker.image.acls.index.add(rule("orders"))
     assert broker.write("orders") == ["orders"] == broker.write("orders")
+    assert broker.usual
     broker.connection.principal = BOB
     assert broker.write("orders") == []
     broker.connection.principal = ALICE

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api.acls import check_has_rules
+from moldau.broker.api.produce_usual import outlined
 from moldau.broker.api.rights.grants import WriteGrants
 from moldau.broker.api.rights.guard import Client, Guarded, GuardedRequest
 from moldau.broker.api.rights.records import guard_produce
@@ -96,9 +97,14 @@ def _guarded_produce(serve: Any) -> Handler:
     that counts."""
 
     def pass_guard(node: Node, request: ApiRequest) -> None:
-        message: Any = request.decode()
         peer = request.connection
-        grants = peer.grants
+        grants: WriteGrants | None = peer.grants
+        if grants is not None:
+            usual = outlined(request.body, request.arrival.version)
+            if usual is not None and grants.covers_topic(node, peer.principal, usual[0].topic_key):
+                serve(node, request, None, usual)
+                return
+        message: Any = request.decode()
         if grants is not None and grants.covers(node, peer.principal, message):
             serve(node, request, message)
             return

@@ -30,7 +30,7 @@ from moldau.broker.api.produce_transaction import (
     check_transaction,
     confirm,
 )
-from moldau.broker.api.produce_usual import Outline, UsualAnswer, learn, outlined
+from moldau.broker.api.produce_usual import Outline, Usual, UsualAnswer, learn, outlined
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, client_error, client_error_by_id, lead_of, message_of
 from moldau.broker.api.request import ApiRequest
@@ -97,11 +97,16 @@ _WITHOUT_LOG_START: Final = frozenset(
 log start offset."""
 
 
-def serve(node: Node, request: ApiRequest, passed: ProduceRequest | None = None) -> None:
+def serve(
+    node: Node,
+    request: ApiRequest,
+    passed: ProduceRequest | None = None,
+    usual: Usual | None = None,
+) -> None:
     """Handle a Produce request; see the module. `passed` is its message, if the gate has decoded
-    it."""
+    it; `usual` its outline, if the gate has found that."""
     if passed is None:
-        usual = outlined(request.body, request.arrival.version)
+        usual = usual or outlined(request.body, request.arrival.version)
         if usual is not None and _append_usual(node, request, *usual):
             return
     message: ProduceRequest = passed or request.decode()  # type: ignore[assignment] # by its key

@@ -19,7 +19,7 @@ from what the codec writes.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
@@ -58,7 +58,7 @@ class Outline:
 
     __slots__ = (
         *("acks", "index", "is_by_id", "middle", "pack", "start", "tail"),
-        *("timeout_ms", "topic", "topic_id"),
+        *("timeout_ms", "topic", "topic_id", "topic_key"),
     )
 
     def __init__(self, message: ProduceRequest, version: int) -> None:
@@ -66,6 +66,7 @@ class Outline:
         (data,) = topic.partition_data
         self.topic: str = topic.name
         self.topic_id: bytes = topic.topic_id
+        self.topic_key = topic.name or topic.topic_id
         self.index: int = data.index
         self.acks: int = message.acks
         self.timeout_ms: int = message.timeout_ms
@@ -86,6 +87,10 @@ class Outline:
         self.middle, _, self.tail = rest.partition(_THROTTLE)
         sizes = len(self.start), len(self.middle), len(self.tail)
         self.pack = Struct(">{}sqqq{}si{}s".format(*sizes)).pack
+
+
+Usual: TypeAlias = tuple[Outline, memoryview]
+"""The outline of a request, and its records."""
 
 
 class UsualAnswer:
@@ -124,7 +129,7 @@ _outlines: Final[dict[int, dict[bytes, Outline]]] = {
 """By version, and by the bytes before the records."""
 
 
-def outlined(body: Any, version: int) -> tuple[Outline, memoryview] | None:
+def outlined(body: Any, version: int) -> Usual | None:
     """Return the outline of a request and its records, or None if it is not known, or not of this
     kind. The records are at least as long as a batch's header."""
     known = _outlines.get(version)

@@ -36,18 +36,25 @@ class WriteGrants:
     def covers(self, node: Node, principal: Principal, message: ProduceRequest) -> bool:
         """Whether WRITE on all topics of the message is known. The transactional id of a message
         needs a right of its own, so a message that has one is never covered."""
-        index = self._index
-        if (
-            node.image.acls.index is not index
-            or index.changes != self._changes
-            or principal is not self._principal
-            or message.transactional_id is not None
-        ):
+        if message.transactional_id is not None or not self._is_current(node, principal):
             return False
         topics = message.topic_data
         if len(topics) == 1:
             return (topics[0].name or topics[0].topic_id) in self.topics
         return self.topics.issuperset([each.name or each.topic_id for each in topics])
+
+    def covers_topic(self, node: Node, principal: Principal, topic: str | bytes) -> bool:
+        """Whether WRITE on the one topic of a message without a transactional id is known."""
+        return topic in self.topics and self._is_current(node, principal)
+
+    def _is_current(self, node: Node, principal: Principal) -> bool:
+        """Whether the rules and the principal are those that the topics were found for."""
+        index = self._index
+        return (
+            node.image.acls.index is index
+            and index.changes == self._changes
+            and principal is self._principal
+        )
 
     @staticmethod
     def note(node: Node, request: ApiRequest, message: ProduceRequest, version: int) -> None:
