@@ -134,3 +134,14 @@ def test_a_new_member_gets_tasks_of_each_subtopology() -> None:
     for tasks in assigned.values():
         of_each = Counter(each.subtopology_id for each in ids_of(tasks, Role.ACTIVE))
         assert of_each == {"0": 2, "1": 2}
+
+
+def test_a_new_member_gets_tasks_of_each_subtopology_from_several_members() -> None:
+    """Each of the two has too many by one, and as many of either subtopology."""
+    work = Work({"0": 4, "1": 4}, frozenset("1"))
+    members = {
+        name: MemberSpec("x", frozenset(TaskId(sub, p) for sub in "01" for p in partitions))
+        for name, partitions in (("a", (0, 2)), ("b", (1, 3)))
+    }
+    assigned = assign({**members, "c": MemberSpec("y")}, work)
+    assert {each.subtopology_id for each in ids_of(assigned["c"], Role.ACTIVE)} == {"0", "1"}

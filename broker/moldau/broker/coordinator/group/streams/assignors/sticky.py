@@ -5,8 +5,9 @@ Active tasks come first:
 1. Members have the same number of active tasks, or one more. Members that had the most keep the
    extra ones, so no other even spread moves fewer tasks.
 2. A member with too many gives up tasks of the subtopology of which it has most beyond its share,
-   so that each member comes to have tasks of each. Among equals it gives up those that are cheapest
-   to move: tasks without state, then tasks of which another member has a copy.
+   or of which the others have given up least, so that each member comes to have tasks of each.
+   Among equals it gives up those that are cheapest to move: tasks without state, then tasks of
+   which another member has a copy.
 3. A free task goes to a member with a copy of its state, else to the member with the fewest tasks
    of its subtopology and, among equals, to the process with the least tasks for each member.
 
@@ -123,12 +124,14 @@ def _assign_active(plan: _Plan, work: Work) -> None:
     least, extra = divmod(len(tasks), len(plan.members))
     by_count = sorted(plan.members, key=lambda each: (-len(plan.active[each]), each))
     limits = {each: least + (place < extra) for place, each in enumerate(by_count)}
+    moved: Counter[str] = Counter()
     for member_id in by_count:
         surplus = len(plan.active[member_id]) - limits[member_id]
         for _ in range(surplus):
-            task = _given_up(plan, work, plan.active[member_id])
+            task = _given_up(plan, work, plan.active[member_id], moved)
             plan.take(member_id, task)
             free.append(task)
+            moved[task.subtopology_id] += 1
     rooms = {
         each: limits[each] - len(plan.active[each])
         for each in plan.members
@@ -143,16 +146,18 @@ def _assign_active(plan: _Plan, work: Work) -> None:
     assert not rooms, "the limits are the number of tasks"
 
 
-def _given_up(plan: _Plan, work: Work, tasks: Collection[TaskId]) -> TaskId:
-    """Return the task that a member with too many gives up."""
+def _given_up(plan: _Plan, work: Work, tasks: Collection[TaskId], moved: Counter[str]) -> TaskId:
+    """Return the task that a member with too many gives up. `moved` counts those that others gave
+    up, by subtopology."""
     counts = Counter(each.subtopology_id for each in tasks)
 
-    def order(task: TaskId) -> tuple[float, bool, bool, TaskId]:
+    def order(task: TaskId) -> tuple[float, float, bool, bool, TaskId]:
         subtopology_id = task.subtopology_id
-        share = counts[subtopology_id] / work.task_counts[subtopology_id]
+        of_all = work.task_counts[subtopology_id]
+        share, others = counts[subtopology_id] / of_all, moved[subtopology_id] / of_all
         is_stateless = subtopology_id not in work.stateful
         has_copy = len(plan.had_copy.get(task, ())) > 1
-        return share, is_stateless, has_copy, task
+        return share, -others, is_stateless, has_copy, task
 
     return max(tasks, key=order)
 
