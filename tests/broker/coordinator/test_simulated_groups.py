@@ -1,8 +1,10 @@
-"""Members of both protocols and a broker that dies again and again, from many seeds.
+"""Members of all protocols and a broker that dies again and again, from many seeds.
 
 Invariants (reliability.md 12 and 13), looked at all the time:
 * In one generation of a classic group a partition has one owner at most; so it has in a consumer
   group, as members believe it themselves while their session lasts.
+* A task of a streams group is active at one member, and in one role in a process: a member has what
+  it was given until it reports that it has given it up, or joins anew.
 * A commit that was acknowledged is there after every death of the broker, or a later one is:
   members only commit what is higher.
 * What a shard has in memory is what its log says.
@@ -20,6 +22,7 @@ import pytest
 from moldau.broker.coordinator.batches import Stored, decode_piece
 from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.coordinator.group.groups import Groups
+from moldau.broker.coordinator.group.streams.group import StreamsGroup
 from moldau.broker.server import Broker
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -31,6 +34,12 @@ from moldau.protocol.messages.heartbeat import HeartbeatResponse
 from moldau.protocol.messages.join_group import JoinGroupResponse
 from moldau.protocol.messages.offset_commit import OffsetCommitResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchResponse
+from moldau.protocol.messages.streams_group_describe import DescribedGroup
+from moldau.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    TaskIds,
+)
 from moldau.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -39,6 +48,7 @@ from moldau.protocol.messages.sync_group import (
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
+from tests.broker.coordinator.streams.topologies import subtopology, topology
 from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House
 from tests.broker.server.wire import Wire, wired
@@ -58,7 +68,14 @@ SETTINGS: Final = {
     "group_min_session_timeout_ms": "100",
     "group_consumer_assignment_interval_ms": "0",
     "group_consumer_regex_refresh_interval_ms": "10000",
+    "group_streams_initial_rebalance_delay_ms": "0",
+    "group_streams_assignment_interval_ms": "0",
+    "group_streams_num_standby_replicas": "1",
 }
+APPLICATION: Final = topology(subtopology("0", "t", changelogs=["app-log"]))
+ROLES: Final = ("active", "standby", "warmup")
+Tasks = dict[str, list[int]]
+"""The tasks of a member by role."""
 _LOST: Final = (OSError, EOFError, TimeoutError)
 
 
@@ -75,6 +92,9 @@ class Story:
         self.tried: dict[tuple[str, int], int] = {}
         self.commits = 0
         self.compared = 0
+        self.moves = 0
+        self.running: dict[tuple[str, int], str] = {}
+        """Of tasks: the member that runs a task, or the process that has it, by kind and number."""
 
     async def serve(self, runtime: Runtime) -> None:
         house = House(runtime, "/data", host="")
@@ -160,6 +180,57 @@ class Story:
                 epoch = 0
                 await after(0.02)
 
+    async def streams(self, runtime: Runtime, name: str, process: str) -> None:
+        """The same over KIP-1071: all members run one application. What it loses it gives up, and
+        reports that with its next heartbeat."""
+        while True:
+            had: Tasks = {}
+            try:
+                async with asyncio.timeout(5), wired(runtime, "broker", PORT) as wire:
+                    await self.found(wire)
+                    epoch = 0
+                    while True:
+                        request = streams_heartbeat(name, process, epoch, had)
+                        heard = await wire.ask(request, StreamsGroupHeartbeatResponse)
+                        if heard.error_code:
+                            break
+                        epoch = heard.member_epoch
+                        had = self.turned(name, process, had, heard)
+                        for number in had.get("active", ()):
+                            await self.commit(wire, "app", number, name, epoch)
+                        await after(self.random.random() / 20)
+            except _LOST:
+                await after(0.02)
+            finally:
+                self.stopped(name, process, had)
+
+    def turned(
+        self, name: str, process: str, had: Tasks, heard: StreamsGroupHeartbeatResponse
+    ) -> Tasks:
+        """The member takes what the answer gives it, and gives up the rest."""
+        if heard.active_tasks is None:
+            return had
+        self.stopped(name, process, had)
+        now = {
+            role: [number for each in getattr(heard, f"{role}_tasks") for number in each.partitions]
+            for role in ROLES
+        }
+        for role, numbers in now.items():
+            for number in numbers:
+                known = self.running.setdefault((process, number), name)
+                assert known == name, f"{process} has task {number} at {known} and {name}"
+                if role == "active":
+                    known = self.running.setdefault(("active", number), name)
+                    assert known == name, f"task {number} is active at {known} and {name}"
+                    self.moves += 1
+        return now
+
+    def stopped(self, name: str, process: str, had: Tasks) -> None:
+        for number in {number for numbers in had.values() for number in numbers}:
+            for place in ((process, number), ("active", number)):
+                if self.running.get(place) == name:
+                    del self.running[place]
+
     async def found(self, wire: Wire) -> None:
         """The topics are there, and the coordinator."""
         await wire.create("t", PARTITIONS)
@@ -185,7 +256,7 @@ class Story:
             try:
                 async with asyncio.timeout(5), wired(runtime, "broker", PORT) as wire:
                     await self.found(wire)
-                    for group in ("old", "new"):
+                    for group in ("old", "new", "app"):
                         await self.look(wire, group)
             except _LOST:
                 pass
@@ -220,6 +291,7 @@ class Story:
                 assert isinstance(entry, Stored)
                 told.replay(entry.offset, entry.producer_id, entry.key, entry.value, 0)
             assert kinds(live) == kinds(told)
+            assert described(live) == described(told)
             for group_id in kinds(live):
                 assert live.offsets.of_group(group_id) == told.offsets.of_group(group_id)
             self.compared += 1
@@ -230,6 +302,8 @@ class Story:
             for at in range(3):
                 world.add_node(f"old {at}", lambda runtime: self.classic(runtime, "old"))
                 world.add_node(f"new {at}", partial(self.consumer, group="new", name=f"m{at}"))
+                app = partial(self.streams, name=f"s{at}", process=f"p{at // 2}")
+                world.add_node(f"app {at}", app)
             auditor = world.add_node("auditor", self.audit)
             for _ in range(LIVES):
                 before = self.commits
@@ -246,6 +320,34 @@ class Story:
             assert not auditor.has_failed
 
 
+def streams_heartbeat(
+    name: str, process: str, epoch: int, had: Tasks
+) -> StreamsGroupHeartbeatRequest:
+    """A heartbeat of a member, with all that it has."""
+    tasks = {
+        f"{role}_tasks": [TaskIds(subtopology_id="0", partitions=numbers)]
+        if (numbers := had.get(role))
+        else []
+        for role in ROLES
+    }
+    request = StreamsGroupHeartbeatRequest(
+        group_id="app", member_id=name, member_epoch=epoch, endpoint_information_epoch=0
+    )
+    for role, given in tasks.items():
+        setattr(request, role, given)
+    if epoch == 0:
+        request.rebalance_timeout_ms = 60_000
+        request.topology = APPLICATION
+        request.process_id = process
+        request.client_tags = []
+    return request
+
+
+def described(groups: Groups) -> list[DescribedGroup]:
+    """Streams groups with their members and tasks."""
+    return [each.describe() for each in groups if isinstance(each, StreamsGroup)]
+
+
 def kinds(groups: Groups) -> dict[str, str]:
     return {each.group_id: each.kind.value for each in groups}
 
@@ -255,6 +357,7 @@ def test_what_was_committed_stays_and_partitions_have_one_owner(seed: int) -> No
     story = Story(seed)
     story.run()
 
-    assert {group for group, _ in story.promised} == {"old", "new"}
+    assert {group for group, _ in story.promised} == {"old", "new", "app"}
+    assert story.moves > LIVES
     assert story.commits > 100
     assert story.compared > 0
