@@ -20,7 +20,7 @@ A member counts as much as any other, so a process with twice the threads has tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import groupby
@@ -52,6 +52,8 @@ class _Plan:
         self.members = members
         self.active: dict[str, set[TaskId]] = {each: set() for each in members}
         self.standby: dict[str, set[TaskId]] = {each: set() for each in members}
+        self.active_of: Counter[tuple[str, str]] = Counter()
+        """The number of active tasks by member and subtopology."""
         self.of_process: dict[str, list[str]] = {}
         for member_id in sorted(members):
             self.of_process.setdefault(members[member_id].process_id, []).append(member_id)
@@ -65,12 +67,15 @@ class _Plan:
 
     def give(self, member_id: str, task: TaskId, given: dict[str, set[TaskId]]) -> None:
         given[member_id].add(task)
+        if given is self.active:
+            self.active_of[member_id, task.subtopology_id] += 1
         process_id = self.members[member_id].process_id
         self.given[process_id] += 1
         self.processes_of.setdefault(task, set()).add(process_id)
 
     def take(self, member_id: str, task: TaskId) -> None:
         self.active[member_id].remove(task)
+        self.active_of[member_id, task.subtopology_id] -= 1
         process_id = self.members[member_id].process_id
         self.given[process_id] -= 1
         del self.processes_of[task]
@@ -127,11 +132,10 @@ def _assign_active(plan: _Plan, work: Work) -> None:
     moved: Counter[str] = Counter()
     for member_id in by_count:
         surplus = len(plan.active[member_id]) - limits[member_id]
-        for _ in range(surplus):
-            task = _given_up(plan, work, plan.active[member_id], moved)
-            plan.take(member_id, task)
-            free.append(task)
-            moved[task.subtopology_id] += 1
+        if surplus > 0:
+            for task in _given_up(plan, work, plan.active[member_id], surplus, moved):
+                plan.take(member_id, task)
+                free.append(task)
     rooms = {
         each: limits[each] - len(plan.active[each])
         for each in plan.members
@@ -146,27 +150,36 @@ def _assign_active(plan: _Plan, work: Work) -> None:
     assert not rooms, "the limits are the number of tasks"
 
 
-def _given_up(plan: _Plan, work: Work, tasks: Collection[TaskId], moved: Counter[str]) -> TaskId:
-    """Return the task that a member with too many gives up. `moved` counts those that others gave
-    up, by subtopology."""
-    counts = Counter(each.subtopology_id for each in tasks)
-
-    def order(task: TaskId) -> tuple[float, float, bool, bool, TaskId]:
-        subtopology_id = task.subtopology_id
-        of_all = work.task_counts[subtopology_id]
-        share, others = counts[subtopology_id] / of_all, moved[subtopology_id] / of_all
-        is_stateless = subtopology_id not in work.stateful
+def _given_up(
+    plan: _Plan, work: Work, tasks: Iterable[TaskId], count: int, moved: Counter[str]
+) -> list[TaskId]:
+    """Return the tasks that a member with too many gives up. `moved` counts those that all members
+    gave up, by subtopology."""
+    left: dict[str, list[tuple[bool, TaskId]]] = {}
+    for task in sorted(tasks):
         has_copy = len(plan.had_copy.get(task, ())) > 1
-        return share, -others, is_stateless, has_copy, task
+        left.setdefault(task.subtopology_id, []).append((has_copy, task))
+    for of_subtopology in left.values():
+        of_subtopology.sort()
 
-    return max(tasks, key=order)
+    def order(subtopology_id: str) -> tuple[float, float, bool, tuple[bool, TaskId]]:
+        of_all, mine = work.task_counts[subtopology_id], left[subtopology_id]
+        is_stateless = subtopology_id not in work.stateful
+        return len(mine) / of_all, -moved[subtopology_id] / of_all, is_stateless, mine[-1]
+
+    found = []
+    for _ in range(count):
+        chosen = max(left, key=order)
+        found.append(left[chosen].pop()[1])
+        moved[chosen] += 1
+        if not left[chosen]:
+            del left[chosen]
+    return found
 
 
 def _fullness(plan: _Plan, task: TaskId, member_id: str) -> tuple[int, tuple[float, int, str]]:
     """Order members by how little they need another task of this subtopology."""
-    of_subtopology = sum(
-        each.subtopology_id == task.subtopology_id for each in plan.active[member_id]
-    )
+    of_subtopology = plan.active_of[member_id, task.subtopology_id]
     return of_subtopology, plan.load(member_id, plan.active)
 
 
@@ -178,7 +191,7 @@ def _placed_at_copies(plan: _Plan, free: Iterable[TaskId], rooms: dict[str, int]
         if not near:
             # Another thread of a process with a copy finds the state in the same directory.
             processes = {plan.members[each].process_id for each in plan.had_copy.get(task, ())}
-            near = [each for each in rooms if plan.members[each].process_id in processes]
+            near = [each for name in processes for each in plan.of_process[name] if each in rooms]
         if near:
             _fill(plan, min(near, key=lambda each: plan.load(each, plan.active)), task, rooms)
         else:
