@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.api.rights.table import (
+    CREATE_TOPIC,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    READ_GROUP,
+)
+from moldau.broker.api.service import BrokerService
 from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -35,6 +43,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from tests.broker.api.rights import Rights
 from tests.broker.api.serving import Serving, serving
 from tests.broker.coordinator.streams.topologies import WORD_COUNT, subtopology, topology
 
@@ -217,3 +226,69 @@ async def test_nothing_is_served_below_the_level_of_the_feature(at: Serving) -> 
 async def test_nothing_is_served_where_the_settings_leave_it_out(at: Serving) -> None:
     await coordinated(at)
     assert (await join(at)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+TOPICS = ("lines", "app-count-repartition", "app-count-changelog")
+
+
+def rights_of(*missing: Right) -> Rights:
+    """All rights that a member needs, but for the missing ones."""
+    given = [(READ_GROUP, GROUP), (DESCRIBE_GROUP, GROUP)]
+    given += [(right, name) for right in (DESCRIBE_TOPIC, CREATE_TOPIC) for name in TOPICS]
+    return Rights(*(each for each in given if each[0] not in missing))
+
+
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [
+        (READ_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (DESCRIBE_TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_a_member_needs_rights_on_its_group_and_its_topics(missing: Right, code: ErrorCode) -> None:
+    @serving()
+    async def test(at: Serving) -> None:
+        await coordinated(at)
+        at.node.authorizer = rights_of(missing)
+        assert (await join(at)).error_code == code
+
+    test()
+
+
+@serving()
+async def test_internal_topics_are_created_only_for_a_member_that_may_create_them(
+    at: Serving,
+) -> None:
+    await coordinated(at)
+    at.node.authorizer = rights_of(CREATE_TOPIC)
+    answer = await join(at)
+    details = {each.status_code: each.status_detail for each in answer.status}
+    denied = "app-count-changelog, app-count-repartition"
+    assert details[NO_INTERNALS].endswith(f"; Unauthorized to CREATE on topics {denied}.")
+    assert at.cluster.image.topics.by_name("app-count-changelog") is None
+    at.node.authorizer = rights_of()
+    await beat(at, "a", answer.member_epoch)
+    assert at.cluster.image.topics.by_name("app-count-changelog") is not None
+
+
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [
+        (DESCRIBE_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (DESCRIBE_TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_a_description_takes_rights_on_the_group_and_on_all_its_topics(
+    missing: Right, code: ErrorCode
+) -> None:
+    @serving()
+    async def test(at: Serving) -> None:
+        await coordinated(at)
+        await join(at)
+        at.node.authorizer = rights_of(missing)
+        at.service = BrokerService(at.node)  # it asks for rights since it has an authorizer
+        assert (await describe(at)).error_code == code
+        at.node.authorizer = rights_of()
+        assert (await describe(at)).error_code == ErrorCode.NONE
+
+    test()
