@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.security.access.index import AclIndex
 from moldau.broker.security.access.rule import Acl
 from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.rights import Right
 from tests.peers.apache_kafka import fetch_or_skip
 
 pytestmark = pytest.mark.real

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import RequestContext
+from moldau.protocol.rights import Right
 from tests.broker.api.administered import Administered
 
 

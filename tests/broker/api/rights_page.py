@@ -10,9 +10,9 @@ from typing import Final
 from moldau.broker.api.handlers import APIS
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import BROKER, CONTROLLER, Api
-from moldau.broker.decision.authorizer import Right
 from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.messages import API
+from moldau.protocol.rights import Right
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "security-rights.md"
 NOTES: Final = {

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.broker.api.gate import guard_decision
 from moldau.broker.api.rights.guard import Guarded
-from moldau.broker.decision.authorizer import CLUSTER_NAME, Right
+from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.server.controller_service import ControllerService
 from moldau.errors.codes import ErrorCode
@@ -26,6 +26,7 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from moldau.protocol.rights import Right
 from tests.broker.api.administered import Asked
 from tests.broker.api.rights import Rights, guarded
 from tests.broker.api.serving import Serving, serving

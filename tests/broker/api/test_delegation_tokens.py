@@ -7,7 +7,6 @@ import pytest
 from moldau.broker.api.gate import guard_decision
 from moldau.broker.api.rights.guard import Guarded
 from moldau.broker.controller.token_changes import TokenRules, describe_tokens
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
 from moldau.broker.security.delegation import TokenIndex
 from moldau.config import Secret
@@ -21,6 +20,7 @@ from moldau.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+from moldau.protocol.rights import Right
 from moldau.protocol.schemas.metadata_log import DelegationTokenRecord
 from tests.broker.api.administered import Administered, Asked
 from tests.broker.api.rights import Rights

@@ -12,11 +12,11 @@ from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.rights.guard import Client, Guarded
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.controller.image import Image
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, bits_of
 from moldau.protocol.messages import consumer_group_describe, share_group_describe
+from moldau.protocol.rights import Right
 
 MAY = {"seen", "hidden-topic", "orders"}
 """The groups and topics that the client may describe."""

@@ -9,7 +9,7 @@ from moldau.broker.api.handlers import APIS
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import BOTH
 from moldau.broker.api.service import BrokerService, served_versions
-from moldau.broker.decision.authorizer import ALLOW_ALL, Right
+from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.decision.context import of_node
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
@@ -47,6 +47,7 @@ from moldau.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from moldau.protocol.rights import Right
 from tests.broker.api.administered import Administered, Asked
 from tests.broker.api.rights import guarded
 from tests.broker.controller.cluster import topic

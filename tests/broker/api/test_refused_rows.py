@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from moldau.broker.api.handlers import APIS
-from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
 from moldau.protocol.acl_operations import AclOperation, AclResource
@@ -19,6 +18,7 @@ from moldau.protocol.messages import describe_share_group_offsets as describing
 from moldau.protocol.messages import describe_user_scram_credentials as scram
 from moldau.protocol.messages import list_partition_reassignments as listing
 from moldau.protocol.messages import request_class, response_class
+from moldau.protocol.rights import Right
 from moldau.protocol.spec import ArrayOf, StructSpec
 from tests.broker.api.administered import Administered
 from tests.broker.api.rights import Rights, guarded

@@ -17,7 +17,6 @@ from moldau.broker.api.rights import grants
 from moldau.broker.api.rights.grants import WriteGrants
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.controller.image import Image
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.security.access.rule import Acl
@@ -28,6 +27,7 @@ from moldau.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from moldau.protocol.rights import Right
 from moldau.protocol.schemas.metadata_log import TopicRecord
 
 ALLOW, DENY = AclPermission.ALLOW, AclPermission.DENY

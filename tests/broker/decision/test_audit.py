@@ -22,7 +22,6 @@ from moldau.broker.decision.audit_shares import (
     AuditShares,
     Budget,
 )
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.security.access.index import AclIndex
@@ -30,6 +29,7 @@ from moldau.broker.security.access.rule import Acl
 from moldau.client.admin.suggestion import suggested
 from moldau.errors import ConfigError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
+from moldau.protocol.rights import Right
 from moldau.runtime import Runtime
 from moldau.runtime.files import File, Mode
 from moldau.runtime.real_files import RealFiles

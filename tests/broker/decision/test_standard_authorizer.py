@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import (
     DEFAULT,
@@ -18,6 +17,7 @@ from moldau.broker.security.access.index import AclIndex
 from moldau.broker.security.access.rule import Acl
 from moldau.errors.codes import KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
+from moldau.protocol.rights import Right
 
 TOPIC, GROUP = AclResource.TOPIC, AclResource.GROUP
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE

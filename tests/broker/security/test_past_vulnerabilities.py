@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.decision.authorizer import CLUSTER_NAME, Right
+from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.raft.node import RaftNode
@@ -24,6 +24,7 @@ from moldau.protocol.messages.fetch_snapshot import (
     FetchSnapshotRequestTopicSnapshot,
     FetchSnapshotResponse,
 )
+from moldau.protocol.rights import Right
 from tests.broker.api.requests import batch, fetch, produce, want
 from tests.broker.api.serving import Serving, fetched, serving
 

@@ -11,7 +11,7 @@ import pytest
 
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.controller.image import Image
-from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer, Right
+from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext, of_node
 from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.envelope import Wrapped
@@ -26,6 +26,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from moldau.protocol.rights import Right
 from tests import oracle
 from tests.protocol.oracle import second_codec
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.decision.authorizer import Right, allowed_by
+from moldau.broker.decision.authorizer import allowed_by
 from moldau.protocol.acl_operations import AclOperation, AclResource, bits_of, operations_in
+from moldau.protocol.rights import Right
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node

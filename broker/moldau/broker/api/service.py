@@ -32,12 +32,13 @@ from moldau.broker.api.node import Node
 from moldau.broker.api.ordering import in_order
 from moldau.broker.api.refused import error_response
 from moldau.broker.api.request import ApiRequest, Peer, Throttle
-from moldau.broker.api.rights.table import CLUSTER_ACTION, RIGHTS
+from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import Api
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API
 from moldau.protocol.negotiation import supported_versions
+from moldau.protocol.rights import CLUSTER_ACTION
 from moldau.protocol.versions import Versions
 
 

@@ -25,8 +25,8 @@ from moldau.errors import ConfigError
 from moldau.runtime.names import network_of
 
 if TYPE_CHECKING:
-    from moldau.broker.decision.authorizer import Right
     from moldau.broker.decision.standard_authorizer import Verdict
+    from moldau.protocol.rights import Right
     from moldau.runtime import Runtime
     from moldau.runtime.files import File
 

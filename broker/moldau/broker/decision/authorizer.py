@@ -10,34 +10,18 @@ A request that a node makes for itself (`NODE`) is not authorized: no client has
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.broker.decision.context import NODE
-from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.errors.codes import KafkaError
+from moldau.protocol.acl_operations import AclResource
+from moldau.protocol.rights import REFUSALS, Right
 
 if TYPE_CHECKING:
     from moldau.broker.decision.context import RequestContext
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of the type CLUSTER."""
-
-REFUSALS: Final = {
-    AclResource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    AclResource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    AclResource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    AclResource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    AclResource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    AclResource.USER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-}
-"""The error of a client that lacks a right, by the kind of the resource."""
-
-
-class Right(NamedTuple):
-    """An operation on resources of one kind."""
-
-    resource: AclResource
-    operation: AclOperation
 
 
 class Authorizer(Protocol):

@@ -18,9 +18,9 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.decision.audit import AuditLog
-    from moldau.broker.decision.authorizer import Right
     from moldau.broker.decision.context import RequestContext
     from moldau.broker.security.access.rule import Acl
+    from moldau.protocol.rights import Right
 
 _KEPT_MAX: Final = 50_000
 _KEPT_NAME_MAX: Final = 249

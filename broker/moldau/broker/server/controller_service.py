@@ -25,8 +25,8 @@ from moldau.broker.api.describe_configs import answer as describe_configs
 from moldau.broker.api.forwarding import timeout_of
 from moldau.broker.api.gate import guarded_request
 from moldau.broker.api.handlers import APIS
-from moldau.broker.api.rights.table import ALTER_CLUSTER, CLUSTER_ACTION, RIGHTS
-from moldau.broker.decision.authorizer import REFUSALS, Right, check_cluster
+from moldau.broker.api.rights.table import RIGHTS
+from moldau.broker.decision.authorizer import check_cluster
 from moldau.broker.raft import wire
 from moldau.broker.server.channel import decide, kraft_version
 from moldau.broker.server.envelope import context_of
@@ -45,6 +45,7 @@ from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from moldau.protocol.negotiation import advertised_versions, supported_versions
+from moldau.protocol.rights import ALTER_CLUSTER, CLUSTER_ACTION, REFUSALS, Right
 
 if TYPE_CHECKING:
     from moldau.broker.api.describe_configs import ConfigView

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.fetch_reader import FetchReader
 from moldau.broker.api.rights.guard import Client
-from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.rights import Right
 
 if TYPE_CHECKING:
     from moldau.broker.api.fetch_session import RequestedFetch

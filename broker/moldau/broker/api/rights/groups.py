@@ -13,7 +13,6 @@ from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.api.rights.items import ItemGuard
 from moldau.broker.coordinator.kind import KeyType
-from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
 from moldau.protocol.declare import Request, Struct
@@ -34,6 +33,7 @@ from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
 )
+from moldau.protocol.rights import Right
 
 if TYPE_CHECKING:
     from moldau.broker.api.rights.guard import Client

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from moldau.broker.decision.authorizer import CLUSTER_NAME, Right, allowed_by
+from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by
 from moldau.broker.decision.context import NODE
 from moldau.protocol.acl_operations import AclOperation, AclResource, bits_of, operations_in
+from moldau.protocol.rights import Right
 
 if TYPE_CHECKING:
     from moldau.broker.api.request import ApiRequest, Header, Peer

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.refused import element_of, refused_rows, unique
 from moldau.broker.api.rights.guard import Guarded, changed
-from moldau.broker.decision.authorizer import REFUSALS, Right
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages import response_class
+from moldau.protocol.rights import REFUSALS, Right
 from moldau.protocol.spec import ArrayOf, FieldSpec, StructSpec
 from moldau.protocol.types import Entity
 

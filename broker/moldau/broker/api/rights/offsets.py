@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.api.rights.items import ItemGuard
-from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages.offset_commit import (
@@ -24,6 +23,7 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from moldau.protocol.rights import Right
 
 if TYPE_CHECKING:
     from moldau.broker.api.rights.guard import Client

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.api.rights.items import ItemGuard, names_of
-from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages.init_producer_id import (
@@ -24,6 +23,7 @@ from moldau.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from moldau.protocol.rights import Right
 from moldau.records import HEADER_BYTES
 from moldau.records.header import MAGIC, MAGIC_AT, TRANSACTIONAL
 

@@ -9,7 +9,7 @@ from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.api.rights.topics import cluster_operations
 from moldau.broker.controller.configs import ResourceType
-from moldau.broker.decision.authorizer import CLUSTER_NAME, REFUSALS
+from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
@@ -18,6 +18,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from moldau.protocol.rights import REFUSALS
 
 if TYPE_CHECKING:
     from moldau.broker.api.rights.guard import Client

@@ -8,7 +8,7 @@
   other rights that guard and handler ask for.
 - An API without a right is open to every client of its listeners.
 
-The rights are Kafka's.
+The rights are those of `moldau.protocol.rights`, which clients read too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,16 @@ from typing import Final
 from moldau.broker.api.rights import groups, offsets, records, settings, tokens, topics
 from moldau.broker.api.rights.guard import Guard
 from moldau.broker.api.rights.items import ItemGuard
-from moldau.broker.decision.authorizer import Right
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclResource
+from moldau.protocol.rights import (
+    ALTER_TOPIC,
+    CLUSTER_ACTION,
+    DELETE_GROUP,
+    DELETE_TOPIC,
+    DESCRIBE_TOPIC,
+    NEEDED_RIGHTS,
+    Right,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,122 +59,46 @@ class ApiRights:
         raise AssertionError(f"the API has no right on {resource.name}")
 
 
-CREATE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.CREATE)
-CREATE_ON_CLUSTER: Final = Right(AclResource.CLUSTER, AclOperation.CREATE)
-READ_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.READ)
-WRITE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.WRITE)
-DELETE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.DELETE)
-ALTER_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.ALTER)
-DESCRIBE_TOPIC: Final = Right(AclResource.TOPIC, AclOperation.DESCRIBE)
-READ_GROUP: Final = Right(AclResource.GROUP, AclOperation.READ)
-DELETE_GROUP: Final = Right(AclResource.GROUP, AclOperation.DELETE)
-DESCRIBE_GROUP: Final = Right(AclResource.GROUP, AclOperation.DESCRIBE)
-WRITE_TRANSACTION: Final = Right(AclResource.TRANSACTIONAL_ID, AclOperation.WRITE)
-DESCRIBE_TRANSACTION: Final = Right(AclResource.TRANSACTIONAL_ID, AclOperation.DESCRIBE)
-CLUSTER_ACTION: Final = Right(AclResource.CLUSTER, AclOperation.CLUSTER_ACTION)
-ALTER_CLUSTER: Final = Right(AclResource.CLUSTER, AclOperation.ALTER)
-DESCRIBE_CLUSTER: Final = Right(AclResource.CLUSTER, AclOperation.DESCRIBE)
-ALTER_ALL_CONFIGS: Final = Right(AclResource.CLUSTER, AclOperation.ALTER_CONFIGS)
-DESCRIBE_ALL_CONFIGS: Final = Right(AclResource.CLUSTER, AclOperation.DESCRIBE_CONFIGS)
+_SHOWING_MORE: Final = frozenset({60})
+"""APIs that are open to every client; their rights show more in the answer."""
 
-_ALTER_CONFIGS: Final = ApiRights(
-    Right(AclResource.TOPIC, AclOperation.ALTER_CONFIGS),
-    (Right(AclResource.GROUP, AclOperation.ALTER_CONFIGS), ALTER_ALL_CONFIGS),
-    settings.guard_alter,
-    settings.guard_alter,
-)
+_GUARDS: Final[Mapping[int, Guard]] = {
+    0: records.guard_produce,
+    3: topics.guard_metadata,
+    8: offsets.guard_commit,
+    9: offsets.guard_fetch,
+    10: groups.guard_coordinator,
+    15: groups.guard_describe,
+    16: groups.guard_list,
+    21: ItemGuard(DELETE_TOPIC, is_first=True),
+    22: records.guard_producer_id,
+    23: ItemGuard(DESCRIBE_TOPIC, cluster=CLUSTER_ACTION.operation),
+    32: settings.guard_describe,
+    **dict.fromkeys((33, 44), settings.guard_alter),
+    41: tokens.guard_describe,
+    42: ItemGuard(DELETE_GROUP, is_once=True),
+    47: groups.guard_offset_delete,
+    60: settings.guard_cluster,
+    68: groups.guard_heartbeat,
+    **dict.fromkeys((69, 77, 89), groups.guard_described),
+    75: topics.guard_topic_partitions,
+}
+_DECISION_GUARDS: Final[Mapping[int, Guard]] = {
+    19: topics.guard_create,
+    20: topics.guard_delete,
+    **dict.fromkeys((33, 44), settings.guard_alter),
+    37: ItemGuard(ALTER_TOPIC, is_first=True, is_once=True),
+    38: tokens.guard_create,
+    41: tokens.guard_describe,
+}
+
+
+def _of_api(key: int, needed: tuple[Right, ...]) -> ApiRights:
+    first = 0 if key in _SHOWING_MORE or not needed else 1
+    right = needed[0] if first else None
+    return ApiRights(right, needed[first:], _GUARDS.get(key), _DECISION_GUARDS.get(key))
+
 
 RIGHTS: Final[Mapping[int, ApiRights]] = {
-    0: ApiRights(WRITE_TOPIC, (WRITE_TRANSACTION,), records.guard_produce),
-    1: ApiRights(READ_TOPIC, (CLUSTER_ACTION,)),
-    2: ApiRights(DESCRIBE_TOPIC),
-    3: ApiRights(DESCRIBE_TOPIC, (DESCRIBE_CLUSTER,), topics.guard_metadata),
-    8: ApiRights(READ_GROUP, (READ_TOPIC,), offsets.guard_commit),
-    9: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,), offsets.guard_fetch),
-    10: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TRANSACTION,), groups.guard_coordinator),
-    **dict.fromkeys((11, 12, 13, 14), ApiRights(READ_GROUP)),
-    15: ApiRights(DESCRIBE_GROUP, guard=groups.guard_describe),
-    16: ApiRights(DESCRIBE_GROUP, (DESCRIBE_CLUSTER,), groups.guard_list),
-    **dict.fromkeys((17, 18), ApiRights()),
-    19: ApiRights(
-        CREATE_TOPIC,
-        (CREATE_ON_CLUSTER,),
-        decision_guard=topics.guard_create,
-    ),
-    20: ApiRights(
-        DELETE_TOPIC,
-        (DESCRIBE_TOPIC, Right(AclResource.CLUSTER, AclOperation.DELETE)),
-        decision_guard=topics.guard_delete,
-    ),
-    21: ApiRights(DELETE_TOPIC, guard=ItemGuard(DELETE_TOPIC, is_first=True)),
-    22: ApiRights(
-        WRITE_TRANSACTION,
-        (Right(AclResource.CLUSTER, AclOperation.IDEMPOTENT_WRITE), WRITE_TOPIC),
-        records.guard_producer_id,
-    ),
-    23: ApiRights(
-        DESCRIBE_TOPIC,
-        (CLUSTER_ACTION,),
-        ItemGuard(DESCRIBE_TOPIC, cluster=CLUSTER_ACTION.operation),
-    ),
-    24: ApiRights(WRITE_TRANSACTION, (WRITE_TOPIC, CLUSTER_ACTION)),
-    25: ApiRights(WRITE_TRANSACTION, (READ_GROUP,)),
-    26: ApiRights(WRITE_TRANSACTION),
-    27: ApiRights(CLUSTER_ACTION, (ALTER_CLUSTER,)),
-    28: ApiRights(WRITE_TRANSACTION, (READ_GROUP, READ_TOPIC)),
-    29: ApiRights(DESCRIBE_CLUSTER),
-    **dict.fromkeys((30, 31), ApiRights(ALTER_CLUSTER)),
-    32: ApiRights(
-        Right(AclResource.TOPIC, AclOperation.DESCRIBE_CONFIGS),
-        (Right(AclResource.GROUP, AclOperation.DESCRIBE_CONFIGS), DESCRIBE_ALL_CONFIGS),
-        settings.guard_describe,
-    ),
-    33: _ALTER_CONFIGS,
-    34: ApiRights(ALTER_CLUSTER),
-    35: ApiRights(DESCRIBE_CLUSTER),
-    36: ApiRights(),
-    37: ApiRights(ALTER_TOPIC, decision_guard=ItemGuard(ALTER_TOPIC, is_first=True, is_once=True)),
-    38: ApiRights(
-        Right(AclResource.USER, AclOperation.CREATE_TOKENS), decision_guard=tokens.guard_create
-    ),
-    **dict.fromkeys((39, 40), ApiRights()),
-    41: ApiRights(
-        Right(AclResource.DELEGATION_TOKEN, AclOperation.DESCRIBE),
-        (Right(AclResource.USER, AclOperation.DESCRIBE_TOKENS),),
-        tokens.guard_describe,
-        tokens.guard_describe,
-    ),
-    42: ApiRights(DELETE_GROUP, guard=ItemGuard(DELETE_GROUP, is_once=True)),
-    43: ApiRights(ALTER_CLUSTER),
-    44: _ALTER_CONFIGS,
-    45: ApiRights(ALTER_CLUSTER),
-    46: ApiRights(DESCRIBE_CLUSTER),
-    47: ApiRights(DELETE_GROUP, (READ_TOPIC,), groups.guard_offset_delete),
-    48: ApiRights(DESCRIBE_ALL_CONFIGS),
-    49: ApiRights(ALTER_ALL_CONFIGS),
-    50: ApiRights(DESCRIBE_CLUSTER),
-    51: ApiRights(ALTER_CLUSTER),
-    **dict.fromkeys((52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82), ApiRights(CLUSTER_ACTION)),
-    55: ApiRights(DESCRIBE_CLUSTER),
-    57: ApiRights(ALTER_CLUSTER),
-    60: ApiRights(also=(DESCRIBE_CLUSTER,), guard=settings.guard_cluster),
-    61: ApiRights(READ_TOPIC),
-    64: ApiRights(ALTER_CLUSTER),
-    65: ApiRights(DESCRIBE_TRANSACTION, (DESCRIBE_TOPIC,)),
-    66: ApiRights(DESCRIBE_TRANSACTION),
-    68: ApiRights(READ_GROUP, (DESCRIBE_TOPIC,), groups.guard_heartbeat),
-    69: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,), groups.guard_described),
-    **dict.fromkeys((71, 72), ApiRights()),
-    74: ApiRights(DESCRIBE_ALL_CONFIGS),
-    75: ApiRights(DESCRIBE_TOPIC, guard=topics.guard_topic_partitions),
-    76: ApiRights(READ_GROUP, (DESCRIBE_TOPIC,)),
-    77: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,), groups.guard_described),
-    **dict.fromkeys((78, 79), ApiRights(READ_GROUP, (READ_TOPIC,))),
-    **dict.fromkeys((80, 81), ApiRights(ALTER_CLUSTER)),
-    **dict.fromkeys((83, 84, 85, 86, 87), ApiRights(CLUSTER_ACTION)),
-    88: ApiRights(READ_GROUP, (DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_ON_CLUSTER)),
-    89: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,), groups.guard_described),
-    90: ApiRights(DESCRIBE_GROUP, (DESCRIBE_TOPIC,)),
-    91: ApiRights(READ_GROUP, (READ_TOPIC,)),
-    92: ApiRights(DELETE_GROUP, (READ_TOPIC,)),
+    key: _of_api(key, needed) for key, needed in NEEDED_RIGHTS.items()
 }
