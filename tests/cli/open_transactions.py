@@ -31,7 +31,7 @@ async def produce(admin: Admin, name: str, topic: str, index: int, of: Producer)
 
     async def attempt() -> None:
         answer = await connection.request(request, ProduceResponse, version=11)
-        raise_for(answer.responses[0].partition_responses[0].error_code)
+        raise_for("Produce", answer.responses[0].partition_responses[0].error_code)
 
     await admin._cluster.retry(attempt)
 
@@ -45,7 +45,7 @@ async def begin(admin: Admin, name: str, topic: str) -> None:
         connection = await cluster.connection_to(address, "test")
         asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=600_000)
         begun = await connection.request(asked, InitProducerIdResponse)
-        raise_for(begun.error_code)
+        raise_for("InitProducerId", begun.error_code)
         added = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=name,
             v3_and_below_producer_id=begun.producer_id,
@@ -54,7 +54,7 @@ async def begin(admin: Admin, name: str, topic: str) -> None:
         )
         answer = await connection.request(added, AddPartitionsToTxnResponse, version=3)
         rows = answer.results_by_topic_v3_and_below[0].results_by_partition
-        raise_for(rows[0].partition_error_code)
+        raise_for("AddPartitionsToTxn", rows[0].partition_error_code)
         return Producer(begun.producer_id, begun.producer_epoch, 0, True)
 
     await produce(admin, name, topic, 0, await cluster.retry(attempt))

@@ -64,6 +64,6 @@ def test_an_answer_that_holds_errors_shows_all_of_them() -> None:
 
 
 def test_raising_for_a_code_of_a_response() -> None:
-    raise_for(0)
+    raise_for("Fetch", 0)
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
-        raise_for(41)
+        raise_for("Fetch", 41)

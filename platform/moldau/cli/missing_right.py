@@ -1,7 +1,7 @@
 """Names a right that a command lacks: the user, the operation, and the question that explains it.
 
-A cluster only says that something is not allowed. Which right an action takes is Kafka's, and
-docs/security-rights.md has it by request.
+The error of a missing right has the API that was refused, and its code the kind of the resource.
+Which operation the API needs of it is in `moldau.protocol.rights`.
 """
 
 from __future__ import annotations
@@ -14,42 +14,18 @@ if TYPE_CHECKING:
     from moldau.cli.command import Context
     from moldau.errors import MoldauError
     from moldau.errors.codes import KafkaError
+    from moldau.protocol.acl_operations import AclResource
 
 E = TypeVar("E", bound="MoldauError")
 
-_KINDS: Final = {
-    "TOPIC_AUTHORIZATION_FAILED": ("topic", ("topic", "name")),
-    "GROUP_AUTHORIZATION_FAILED": ("group", ("group", "group_id", "key", "name")),
-    "CLUSTER_AUTHORIZATION_FAILED": ("cluster", ()),
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
-        "transactional-id",
-        ("transactional_id", "key", "name"),
-    ),
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "TOPIC": ("topic", "name"),
+    "GROUP": ("group", "group_id", "key", "name"),
+    "TRANSACTIONAL_ID": ("transactional_id", "key", "name"),
+    "DELEGATION_TOKEN": ("token_id",),
+    "USER": ("owner",),
 }
-"""By error: the kind of the resource, and the facts of the error that may have its name."""
-_READERS: Final = ("list", "describe", "offsets", "status", "plan", "verify", "hanging", "features")
-_OPERATIONS: Final[Mapping[str, str]] = {
-    "consume": "READ",
-    "produce": "WRITE",
-    "config": "ALTER_CONFIGS",
-    "config describe": "DESCRIBE_CONFIGS",
-    "group delete": "DELETE",
-    "group reset": "READ",
-    "leader": "ALTER",
-    "offsets": "DESCRIBE",
-    "quota": "ALTER_CONFIGS",
-    "quota list": "DESCRIBE_CONFIGS",
-    "share delete": "DELETE",
-    "share reset": "READ",
-    "topic create": "CREATE",
-    "topic delete": "DELETE",
-    "topic trim": "DELETE",
-    **dict.fromkeys(
-        ("acl", "cluster", "quorum", "reassign", "topic alter", "txn", "user"), "ALTER"
-    ),
-}
-"""The operation that a command, or one of its actions, takes. Other actions of `_READERS` take
-DESCRIBE."""
+"""By kind of resource: the facts of an error that may have its name. The cluster has none."""
 
 
 def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaError:
@@ -57,23 +33,30 @@ def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaE
     right is missing and which one is known."""
     from moldau.cli.commands.cluster_connection import client_settings
     from moldau.errors.codes import KafkaError
+    from moldau.protocol.rights import missing_right
 
-    if not isinstance(error, KafkaError) or error.code.name not in _KINDS:
+    if not isinstance(error, KafkaError) or "client_settings" not in arguments:
         return error
-    kind, facts = _KINDS[error.code.name]
-    operation = _operation(context.command, arguments)
-    names = [error.context[each] for each in facts if error.context.get(each)]
-    if operation is None or "client_settings" not in arguments or (facts and not names):
+    right = missing_right(error.context.get("api", ""), error.code)
+    place = None if right is None else _place(right.resource, error.context)
+    if right is None or place is None:
         return error
-    if kind == "cluster" and context.command == "produce":
-        operation = "IDEMPOTENT_WRITE"
     user = user_of(client_settings(arguments, context))
-    place = f"{kind}:{names[0]}" if names else kind
+    words = f"{right.operation.name} {place}"
     reason = (
-        f"{user or 'the user'} has no right {operation} on {place}; "
-        f"moldau acl explain {user or 'USER'} {operation} {place} says why"
+        f"{user or 'the user'} has no right {right.operation.name} on {place}; "
+        f"moldau acl explain {user or 'USER'} {words} says why"
     )
     return KafkaError(error.code, reason, **error.context)
+
+
+def _place(resource: AclResource, facts: Mapping[str, object]) -> str | None:
+    """Return the resource as `moldau acl` reads it; None if the facts do not name it."""
+    kind = resource.name.lower().replace("_", "-")
+    if resource.name == "CLUSTER":
+        return kind
+    names = (facts.get(each) for each in _NAMES[resource.name])
+    return next((f"{kind}:{name}" for name in names if name), None)
 
 
 def user_of(settings: Mapping[str, str]) -> str | None:
@@ -86,13 +69,3 @@ def user_of(settings: Mapping[str, str]) -> str | None:
     return (
         settings.get("sasl.username") if jaas is None else parse_jaas(jaas).options.get("username")
     )
-
-
-def _operation(command: str, arguments: Namespace) -> str | None:
-    action = getattr(arguments, "action", None)
-    if command == "topic" and action == "alter" and getattr(arguments, "partitions", None) is None:
-        return "ALTER_CONFIGS"
-    known = _OPERATIONS.get(f"{command} {action}")
-    if known is None and action in _READERS:
-        return "DESCRIBE"
-    return known or _OPERATIONS.get(command)

@@ -199,10 +199,32 @@ class KafkaError(MoldauError):
         return f"{self.code.name}: {super().__str__()}"
 
 
-def raise_for(code: int, reason: str = "", /, **context: object) -> None:
-    """Raise the KafkaError of a response's `error_code`; do nothing if it is 0."""
+RIGHT_MISSING: Final = frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    )
+)
+"""The codes for a client without the right to what it asks for."""
+
+
+def error_from(api: str, code: int, reason: str = "", /, **context: object) -> KafkaError:
+    """Return the error that a response of that API has. That of a missing right has the API among
+    its facts, since it decides which right that is (`moldau.protocol.rights`). A client gives the
+    API that it asks the resource for: a producer needs the right to produce even where a request
+    for metadata is refused first."""
+    if code in RIGHT_MISSING:
+        context = {**context, "api": api}
+    return KafkaError(code, reason, **context)
+
+
+def raise_for(api: str, code: int, reason: str = "", /, **context: object) -> None:
+    """Raise the error of a response's `error_code`, as `error_from`; do nothing if it is 0."""
     if code:
-        raise KafkaError(code, reason, **context)
+        raise error_from(api, code, reason, **context)
 
 
 def may_work_later(error: KafkaError) -> bool:

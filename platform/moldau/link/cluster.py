@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 
 from moldau.config import Settings
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
+from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.ids import Uuid
 from moldau.link import settings as rows
 from moldau.link.addresses import Address
@@ -409,7 +409,8 @@ class Cluster:
             await self.refresh()
             found = self.metadata.topics.get(name)
             if found is None:
-                raise KafkaError(
+                raise error_from(
+                    "Metadata",
                     self.metadata.refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
                     topic=name,
                 )
@@ -428,7 +429,7 @@ class Cluster:
             leader = self.metadata.leader_of(where)
         if leader == NO_LEADER:
             code = self.metadata.refused.get(where.topic, ErrorCode.LEADER_NOT_AVAILABLE)
-            raise KafkaError(code, topic=where.topic, partition=where.partition)
+            raise error_from("Metadata", code, topic=where.topic, partition=where.partition)
         return leader
 
     def note(self, error: KafkaError) -> None:

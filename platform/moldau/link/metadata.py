@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.protocol.acl_operations import AclOperation, operations_in
@@ -217,7 +217,7 @@ class Metadata:
         """Raise KafkaError if it is certain that the partition does not exist."""
         refused = self.refused.get(where.topic)
         if refused is not None and not self.topics.get(where.topic):
-            raise KafkaError(refused, topic=where.topic)
+            raise error_from("Metadata", refused, topic=where.topic)
         topic = self.topics.get(where.topic)
         if topic is not None and not 0 <= where.partition < len(topic.partitions):
             raise KafkaError(

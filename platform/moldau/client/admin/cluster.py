@@ -136,7 +136,7 @@ class Brokers:
             include_fenced_brokers=include_fenced,
         )
         answer = await self._requests.ask(request, describing.DescribeClusterResponse)
-        raise_for(answer.error_code, answer.error_message or "")
+        raise_for("DescribeCluster", answer.error_code, answer.error_message or "")
         alive: list[Broker] = []
         fenced: list[Broker] = []
         for each in sorted(answer.brokers, key=lambda each: each.broker_id):
@@ -191,7 +191,9 @@ class Brokers:
         )
         answer = await self._requests.ask_controller(request, features.UpdateFeaturesResponse)
         for each in answer.results:
-            raise_for(each.error_code, each.error_message or "", feature=each.feature)
+            raise_for(
+                "UpdateFeatures", each.error_code, each.error_message or "", feature=each.feature
+            )
 
     async def unregister(self, broker: int) -> None:
         request = unregistering.UnregisterBrokerRequest(broker_id=arguments.broker_of(broker))
@@ -205,9 +207,9 @@ class Brokers:
         )
         request = quorum.DescribeQuorumRequest(topics=[topic])
         answer = await self._requests.ask(request, quorum.DescribeQuorumResponse)
-        raise_for(answer.error_code, answer.error_message or "")
+        raise_for("DescribeQuorum", answer.error_code, answer.error_message or "")
         found = answer.topics[0].partitions[0]
-        raise_for(found.error_code, found.error_message or "")
+        raise_for("DescribeQuorum", found.error_code, found.error_message or "")
         return Quorum(
             found.leader_id,
             found.leader_epoch,
@@ -248,7 +250,7 @@ class Brokers:
 
         async def ask(broker: int) -> list[LogDir]:
             answer = await self._requests.ask(request, disks.DescribeLogDirsResponse, broker)
-            raise_for(answer.error_code, broker=broker)
+            raise_for("DescribeLogDirs", answer.error_code, broker=broker)
             return [_log_dir(broker, each) for each in answer.results]
 
         found = await at_once(chosen, ask)
@@ -270,7 +272,9 @@ class Brokers:
             response = producers.DescribeProducersResponse
             answer = await self._requests.ask_once(request, response, leader)
             found = answer.topics[0].partitions[0]
-            raise_for(found.error_code, found.error_message or "", **where._asdict())
+            raise_for(
+                "DescribeProducers", found.error_code, found.error_message or "", **where._asdict()
+            )
             return [
                 ActiveProducer(
                     each.producer_id,
@@ -307,7 +311,7 @@ def _log_dir(broker: int, answer: disks.DescribeLogDirsResult) -> LogDir:
         for topic in answer.topics
         for each in topic.partitions
     )
-    error = error_of(answer.error_code, path=answer.log_dir)
+    error = error_of("DescribeLogDirs", answer.error_code, path=answer.log_dir)
     return LogDir(broker, answer.log_dir, answer.total_bytes, answer.usable_bytes, replicas, error)
 
 

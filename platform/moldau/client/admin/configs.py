@@ -114,7 +114,9 @@ class Configs:
         async def ask() -> list[ConfigEntry] | KafkaError:
             response = describing.DescribeConfigsResponse
             (found,) = (await self._requests.ask_once(request, response, node_id)).results
-            return final_error(found, **_told(resource)) or [_entry(each) for each in found.configs]
+            return final_error("DescribeConfigs", found, **_told(resource)) or [
+                _entry(each) for each in found.configs
+            ]
 
         return await self._requests.for_one(ask, node_id)
 
@@ -146,7 +148,7 @@ class Configs:
         async def ask() -> KafkaError | None:
             response = altering.IncrementalAlterConfigsResponse
             (found,) = (await self._requests.ask_once(request, response, node_id)).responses
-            return final_error(found, **_told(resource))
+            return final_error("IncrementalAlterConfigs", found, **_told(resource))
 
         await self._requests.for_one(ask, node_id)
 
@@ -155,7 +157,7 @@ class Configs:
             resource_types=[int(_type_of(each)) for each in arguments.several(types, "type")]
         )
         answer = await self._requests.ask(request, ListConfigResourcesResponse)
-        raise_for(answer.error_code, api="ListConfigResources")
+        raise_for("ListConfigResources", answer.error_code)
         return [
             Resource(ResourceType(each.resource_type), each.resource_name)
             for each in answer.config_resources

@@ -94,7 +94,7 @@ class TokenAdmin:
         )
         response = creating.CreateDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        _check(answer.error_code)
+        _check("CreateDelegationToken", answer.error_code)
         made_for = f"{answer.principal_type}:{answer.principal_name}"
         requester = answer.token_requester_principal_name
         return DelegationToken(
@@ -122,7 +122,7 @@ class TokenAdmin:
         )
         response = describing.DescribeDelegationTokenResponse
         answer = await self._requests.ask(request, response)
-        _check(answer.error_code)
+        _check("DescribeDelegationToken", answer.error_code)
         found = [_token(each) for each in answer.tokens]
         return sorted(found, key=lambda each: (each.owner, each.issued_ms, each.token_id))
 
@@ -133,7 +133,7 @@ class TokenAdmin:
         request = renewing.RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period)
         response = renewing.RenewDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        _check(answer.error_code)
+        _check("RenewDelegationToken", answer.error_code)
         return answer.expiry_timestamp_ms
 
     async def expire(self, hmac: bytes, period_ms: int | None = None) -> int:
@@ -145,13 +145,13 @@ class TokenAdmin:
         request = expiring.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period)
         response = expiring.ExpireDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        _check(answer.error_code)
+        _check("ExpireDelegationToken", answer.error_code)
         return answer.expiry_timestamp_ms
 
 
-def _check(code: int) -> None:
+def _check(api: str, code: int) -> None:
     """Raise KafkaError for a refusal, with what to do: brokers send the number alone."""
-    raise_for(code, _TO_DO.get(code, ""))
+    raise_for(api, code, _TO_DO.get(code, ""))
 
 
 def _parts(principal: str) -> tuple[str, str]:

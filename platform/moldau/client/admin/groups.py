@@ -92,7 +92,7 @@ class Groups:
         async def ask(broker: int) -> ListGroupsResponse:
             async def attempt() -> ListGroupsResponse:
                 answer = await self._requests.ask_once(request, ListGroupsResponse, broker)
-                raise_for(answer.error_code, broker=broker)
+                raise_for("ListGroups", answer.error_code, broker=broker)
                 return answer
 
             return await self._requests.cluster.retry(attempt)
@@ -129,7 +129,9 @@ class Groups:
         try:
             response = describing.ConsumerGroupDescribeResponse
             found = (await coordinator.call(request, response)).groups[0]
-            _check(coordinator, found.error_code, found.error_message or "")
+            _check(
+                "ConsumerGroupDescribe", coordinator, found.error_code, found.error_message or ""
+            )
             operations = operations_in(found.authorized_operations)
             return replace(consumer_group(found), authorized_operations=operations)
         except KafkaError as error:
@@ -144,7 +146,7 @@ class Groups:
             shares = await self._described_shares(coordinator, authorized_operations)
             if shares is not None:
                 return shares
-        _check(coordinator, classic.error_code, classic.error_message or "")
+        _check("DescribeGroups", coordinator, classic.error_code, classic.error_message or "")
         operations = operations_in(classic.authorized_operations)
         return replace(classic_group(classic), authorized_operations=operations)
 
@@ -159,7 +161,7 @@ class Groups:
         try:
             response = describing_shares.ShareGroupDescribeResponse
             found = (await coordinator.call(request, response)).groups[0]
-            _check(coordinator, found.error_code, found.error_message or "")
+            _check("ShareGroupDescribe", coordinator, found.error_code, found.error_message or "")
         except KafkaError as error:
             if error.code in _NOT_THAT_TYPE:
                 return None
@@ -178,7 +180,9 @@ class Groups:
         request = share_offsets.DescribeShareGroupOffsetsRequest(groups=[asked])
         response = share_offsets.DescribeShareGroupOffsetsResponse
         (found,) = (await coordinator.call(request, response)).groups
-        _check(coordinator, found.error_code, found.error_message or "")
+        _check(
+            "DescribeShareGroupOffsets", coordinator, found.error_code, found.error_message or ""
+        )
         return {
             TopicPartition(topic.topic_name, each.partition_index): (
                 each.start_offset,
@@ -192,7 +196,7 @@ class Groups:
         async def ask(coordinator: Coordinator) -> None:
             request = DeleteGroupsRequest(groups_names=[coordinator.group_id])
             answer = await coordinator.call(request, DeleteGroupsResponse)
-            _check(coordinator, answer.results[0].error_code)
+            _check("DeleteGroups", coordinator, answer.results[0].error_code)
 
         return await self.at_coordinators(
             arguments.names_of(groups, "group", one="delete_group"), ask
@@ -227,9 +231,9 @@ class Groups:
         found = offset_requests.fetched(
             await coordinator.call(request, OffsetFetchResponse, at_most=NEWEST_WITH_NAMES)
         )
-        _check(coordinator, found.error_code)
+        _check("OffsetFetch", coordinator, found.error_code)
         for where, code in found.errors.items():
-            _check(coordinator, code, **where._asdict())
+            _check("OffsetFetch", coordinator, code, **where._asdict())
         return found.offsets
 
     async def alter_offsets(
@@ -261,14 +265,14 @@ class Groups:
 
         async def ask(coordinator: Coordinator) -> dict[TopicPartition, KafkaError | None]:
             answer = await coordinator.call(request, forgetting.OffsetDeleteResponse)
-            _check(coordinator, answer.error_code)
+            _check("OffsetDelete", coordinator, answer.error_code)
             answers = {
                 TopicPartition(topic.name, each.partition_index): each.error_code
                 for topic in answer.topics
                 for each in topic.partitions
             }
             return {
-                where: error_of(code, group=group, **where._asdict())
+                where: error_of("OffsetDelete", code, group=group, **where._asdict())
                 for where, code in answers.items()
             }
 
@@ -288,10 +292,10 @@ class Groups:
 
         async def ask(coordinator: Coordinator) -> None:
             answer = await coordinator.call(request, leaving.LeaveGroupResponse)
-            _check(coordinator, answer.error_code)
+            _check("LeaveGroup", coordinator, answer.error_code)
             for each in answer.members:
                 member = each.group_instance_id or each.member_id
-                _check(coordinator, each.error_code, member=member)
+                _check("LeaveGroup", coordinator, each.error_code, member=member)
 
         await self.at_coordinator(group, ask)
 
@@ -334,9 +338,11 @@ class Groups:
         return await at_once(groups, one)
 
 
-def _check(coordinator: Coordinator, code: int, reason: str = "", /, **context: object) -> None:
+def _check(
+    api: str, coordinator: Coordinator, code: int, reason: str = "", /, **context: object
+) -> None:
     coordinator.note(code)
-    raise_for(code, reason, group=coordinator.group_id, **context)
+    raise_for(api, code, reason, group=coordinator.group_id, **context)
 
 
 async def _store(
@@ -354,7 +360,7 @@ async def _store(
         code = codes.get(where, ErrorCode.UNKNOWN_SERVER_ERROR)
         coordinator.note(code)
         facts = {"group": coordinator.group_id, **where._asdict()}
-        results[where] = maybe_final(error_of(code, _NOT_STORED.get(code), **facts))
+        results[where] = maybe_final(error_of("OffsetCommit", code, _NOT_STORED.get(code), **facts))
     return results
 
 

@@ -64,7 +64,7 @@ class Partitions:
             )
             answer = await self._requests.ask(request, paging.DescribeTopicPartitionsResponse)
             for topic in answer.topics:
-                raise_for(topic.error_code, topic=topic.name)
+                raise_for("DescribeTopicPartitions", topic.error_code, topic=topic.name)
                 for each in topic.partitions:
                     where = TopicPartition(topic.name or "", each.partition_index)
                     eligible, last = each.eligible_leader_replicas or (), each.last_known_elr or ()
@@ -88,7 +88,9 @@ class Partitions:
         )
         answer = await self._requests.ask_controller(request, electing.ElectLeadersResponse)
         return dict(
-            _outcome(topic.topic, each.partition_id, each.error_code, each.error_message)
+            _outcome(
+                "ElectLeaders", topic.topic, each.partition_id, each.error_code, each.error_message
+            )
             for topic in answer.replica_election_results
             for each in topic.partition_result
         )
@@ -112,7 +114,13 @@ class Partitions:
         response = moving.AlterPartitionReassignmentsResponse
         answer = await self._requests.ask_controller(request, response)
         return dict(
-            _outcome(topic.name, each.partition_index, each.error_code, each.error_message)
+            _outcome(
+                "AlterPartitionReassignments",
+                topic.name,
+                each.partition_index,
+                each.error_code,
+                each.error_message,
+            )
             for topic in answer.responses
             for each in topic.partitions
         )
@@ -174,16 +182,22 @@ class Partitions:
         request = disks.AlterReplicaLogDirsRequest(dirs=wanted)
         answer = await self._requests.ask(request, disks.AlterReplicaLogDirsResponse, broker)
         return dict(
-            _outcome(topic.topic_name, each.partition_index, each.error_code, broker=broker)
+            _outcome(
+                "AlterReplicaLogDirs",
+                topic.topic_name,
+                each.partition_index,
+                each.error_code,
+                broker=broker,
+            )
             for topic in answer.results
             for each in topic.partitions
         )
 
 
 def _outcome(
-    topic: str, partition: int, code: int, message: str | None = None, **facts: object
+    api: str, topic: str, partition: int, code: int, message: str | None = None, **facts: object
 ) -> tuple[TopicPartition, KafkaError | None]:
-    error = error_of(code, message, topic=topic, partition=partition, **facts)
+    error = error_of(api, code, message, topic=topic, partition=partition, **facts)
     return TopicPartition(topic, partition), error
 
 

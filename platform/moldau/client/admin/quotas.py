@@ -46,7 +46,7 @@ class QuotaAdmin:
         """Return all quotas, by entity and name."""
         request = describing.DescribeClientQuotasRequest(components=[], strict=False)
         answer = await self._requests.ask(request, describing.DescribeClientQuotasResponse)
-        raise_for(answer.error_code, answer.error_message or "")
+        raise_for("DescribeClientQuotas", answer.error_code, answer.error_message or "")
         found = {}
         for entry in answer.entries or ():
             names = {
@@ -68,4 +68,4 @@ class QuotaAdmin:
         request = altering.AlterClientQuotasRequest(entries=[entry], validate_only=False)
         response = altering.AlterClientQuotasResponse
         (found,) = (await self._requests.ask(request, response, CONTROLLER)).entries
-        value_of(error_of(found.error_code, found.error_message))
+        value_of(error_of("AlterClientQuotas", found.error_code, found.error_message))

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start
 from moldau.client.base.unknown_topic import maybe_final
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError, raise_for
+from moldau.errors.codes import ErrorCode, KafkaError, error_from, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.link.settings import default_api_timeout_ms, request_timeout_ms
 from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages import api_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,7 +52,9 @@ class Requests:
         """Send the request to the controller. Raise the top-level error of the response."""
         answer = await self.ask(request, response, CONTROLLER)
         whole: Any = answer
-        raise_for(whole.error_code, getattr(whole, "error_message", None) or "", **facts)
+        raise_for(
+            api_of(answer), whole.error_code, getattr(whole, "error_message", None) or "", **facts
+        )
         return answer
 
     async def require_broker(self, node_id: int) -> None:
@@ -136,11 +139,13 @@ def value_of(result: V | KafkaError) -> V:
     return result
 
 
-def error_of(code: int, message: str | None = None, **context: object) -> KafkaError | None:
+def error_of(
+    api: str, code: int, message: str | None = None, **context: object
+) -> KafkaError | None:
     """Return an item's error, with the broker's message if there is one; None for code 0."""
-    return KafkaError(code, message or "", **context) if code else None
+    return error_from(api, code, message or "", **context) if code else None
 
 
-def final_error(item: Any, **context: object) -> KafkaError | None:
+def final_error(api: str, item: Any, **context: object) -> KafkaError | None:
     """Return the error of one item as `error_of`, made non-retriable if the item does not exist."""
-    return maybe_final(error_of(item.error_code, item.error_message, **context))
+    return maybe_final(error_of(api, item.error_code, item.error_message, **context))

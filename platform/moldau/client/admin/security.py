@@ -123,7 +123,7 @@ class SecurityAdmin:
         fields = _filter_fields(chosen or AclFilter())
         request = describing.DescribeAclsRequest(**fields)  # type: ignore[arg-type]
         answer = await self._requests.ask(request, describing.DescribeAclsResponse)
-        raise_for(answer.error_code, answer.error_message or "")
+        raise_for("DescribeAcls", answer.error_code, answer.error_message or "")
         return [_rule(each, resource) for resource in answer.resources for each in resource.acls]
 
     async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
@@ -144,7 +144,9 @@ class SecurityAdmin:
             ]
         )
         answer = await self._requests.ask(request, creating.CreateAclsResponse, CONTROLLER)
-        errors = (error_of(each.error_code, each.error_message) for each in answer.results)
+        errors = (
+            error_of("CreateAcls", each.error_code, each.error_message) for each in answer.results
+        )
         return dict(zip(wanted, errors, strict=True))
 
     async def delete_acls(self, chosen: AclFilter) -> list[Acl]:
@@ -155,7 +157,7 @@ class SecurityAdmin:
         )
         answer = await self._requests.ask(request, deleting.DeleteAclsResponse, CONTROLLER)
         (found,) = answer.filter_results
-        raise_for(found.error_code, found.error_message or "")
+        raise_for("DeleteAcls", found.error_code, found.error_message or "")
         return [_rule(each, each) for each in found.matching_acls]
 
     async def describe_users(self) -> list[ScramUser]:
@@ -163,7 +165,7 @@ class SecurityAdmin:
         request = describing_users.DescribeUserScramCredentialsRequest(users=None)
         response = describing_users.DescribeUserScramCredentialsResponse
         answer = await self._requests.ask(request, response)
-        raise_for(answer.error_code, answer.error_message or "")
+        raise_for("DescribeUserScramCredentials", answer.error_code, answer.error_message or "")
         users = [
             ScramUser(
                 each.user,
@@ -214,13 +216,13 @@ class SecurityAdmin:
         request = describing_users.DescribeUserScramCredentialsRequest(users=named)
         response = describing_users.DescribeUserScramCredentialsResponse
         (found,) = (await self._requests.ask(request, response)).results
-        raise_for(found.error_code, found.error_message or "")
+        raise_for("DescribeUserScramCredentials", found.error_code, found.error_message or "")
         return [ScramMechanism(each.mechanism) for each in found.credential_infos]
 
     async def _alter(self, request: altering.AlterUserScramCredentialsRequest) -> None:
         response = altering.AlterUserScramCredentialsResponse
         (found,) = (await self._requests.ask(request, response, CONTROLLER)).results
-        value_of(error_of(found.error_code, found.error_message))
+        value_of(error_of("AlterUserScramCredentials", found.error_code, found.error_message))
 
 
 def _rule(entry: Any, resource: Any) -> Acl:

@@ -75,13 +75,15 @@ class ShareGroupAdmin:
 
         async def ask(coordinator: Coordinator) -> dict[TopicPartition, KafkaError | None]:
             answer = await coordinator.call(request, altering.AlterShareGroupOffsetsResponse)
-            _check(coordinator, answer.error_code, answer.error_message)
+            _check("AlterShareGroupOffsets", coordinator, answer.error_code, answer.error_message)
             results: dict[TopicPartition, KafkaError | None] = {}
             for topic in answer.responses:
                 for each in topic.partitions:
                     where = TopicPartition(topic.topic_name, each.partition_index)
                     facts = {"group": group, **where._asdict()}
-                    error = error_of(each.error_code, each.error_message, **facts)
+                    error = error_of(
+                        "AlterShareGroupOffsets", each.error_code, each.error_message, **facts
+                    )
                     results[where] = maybe_final(error)
             return results
 
@@ -100,11 +102,15 @@ class ShareGroupAdmin:
 
         async def ask(coordinator: Coordinator) -> dict[str, KafkaError | None]:
             answer = await coordinator.call(request, deleting.DeleteShareGroupOffsetsResponse)
-            _check(coordinator, answer.error_code, answer.error_message)
+            _check("DeleteShareGroupOffsets", coordinator, answer.error_code, answer.error_message)
             return {
                 each.topic_name: maybe_final(
                     error_of(
-                        each.error_code, each.error_message, group=group, topic=each.topic_name
+                        "DeleteShareGroupOffsets",
+                        each.error_code,
+                        each.error_message,
+                        group=group,
+                        topic=each.topic_name,
                     )
                 )
                 for each in answer.responses
@@ -113,6 +119,6 @@ class ShareGroupAdmin:
         return await self._groups.at_coordinator(group, ask)
 
 
-def _check(coordinator: Coordinator, code: int, message: str | None) -> None:
+def _check(api: str, coordinator: Coordinator, code: int, message: str | None) -> None:
     coordinator.note(code)
-    raise_for(code, message or "", group=coordinator.group_id)
+    raise_for(api, code, message or "", group=coordinator.group_id)

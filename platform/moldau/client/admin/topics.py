@@ -19,7 +19,7 @@ from moldau.client.base.arguments import ByPartition, PartitionGiven
 from moldau.client.base.offsets import Found, list_offsets
 from moldau.client.base.unknown_topic import final
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
+from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
 from moldau.link.cluster import CONTROLLER
 from moldau.link.metadata import Metadata, Topic, TopicPartition, by_topic
@@ -120,7 +120,7 @@ class Topics:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return {
                 name: found.topics.get(name)
-                or final(KafkaError(found.refused.get(name, unknown), topic=name))
+                or final(error_from("Metadata", found.refused.get(name, unknown), topic=name))
                 for name in wanted
             }
 
@@ -203,8 +203,13 @@ class Topics:
         answer = await self._requests.ask_once(request, response, CONTROLLER)
         by_key = {getattr(each, key): each for each in answer.responses}
         if key == "name":
-            return {name: final_error(each, topic=name) for name, each in by_key.items()}
-        return {i: final_error(each, topic_id=format_uuid(i)) for i, each in by_key.items()}
+            return {
+                name: final_error("DeleteTopics", each, topic=name) for name, each in by_key.items()
+            }
+        return {
+            i: final_error("DeleteTopics", each, topic_id=format_uuid(i))
+            for i, each in by_key.items()
+        }
 
     async def _require_ids(self, request: type[Request], version: int) -> None:
         connection = await self._requests.cluster.connection()
@@ -234,7 +239,7 @@ class Topics:
             response = growing.CreatePartitionsResponse
             answer = await self._requests.ask_once(request, response, CONTROLLER)
             (each,) = answer.results
-            return final_error(each, topic=each.name)
+            return final_error("CreatePartitions", each, topic=each.name)
 
         await self._requests.for_one(ask)
 
@@ -391,7 +396,7 @@ def _added(placed: Sequence[Sequence[int]]) -> list[growing.CreatePartitionsAssi
 
 def _created(answer: creating.CreatableTopicResult) -> CreatedTopic | KafkaError:
     counts = answer.num_partitions, answer.replication_factor
-    error = error_of(answer.error_code, answer.error_message, topic=answer.name)
+    error = error_of("CreateTopics", answer.error_code, answer.error_message, topic=answer.name)
     return error or CreatedTopic(answer.name, answer.topic_id, *counts)
 
 
@@ -407,4 +412,4 @@ def _not_deleted(
     known = KafkaError(code)
     reason = reason or _NOT_DELETED.get(known.code, known.reason)
     asked = "end" if offset == TO_THE_END else offset
-    return KafkaError(code, reason, **where._asdict(), before=asked)
+    return error_from("DeleteRecords", code, reason, **where._asdict(), before=asked)

@@ -22,7 +22,7 @@ from moldau.client.base.arguments import PartitionGiven
 from moldau.client.base.coordinator import TRANSACTION, find_coordinator
 from moldau.client.base.unknown_topic import final, maybe_final
 from moldau.errors import without_frames
-from moldau.errors.codes import KafkaError, raise_for
+from moldau.errors.codes import KafkaError, error_from, raise_for
 from moldau.link.connection import Connection
 from moldau.link.metadata import TopicPartition, by_topic
 from moldau.protocol.messages import describe_producers as producers
@@ -123,7 +123,7 @@ class TransactionAdmin:
         async def ask(broker: int) -> list[ListedTransaction]:
             async def attempt() -> list[ListedTransaction]:
                 answer = await self._requests.ask_once(request, ListTransactionsResponse, broker)
-                raise_for(answer.error_code, broker=broker)
+                raise_for("ListTransactions", answer.error_code, broker=broker)
                 return [
                     ListedTransaction(
                         each.transactional_id, each.producer_id, each.transaction_state, broker
@@ -148,7 +148,9 @@ class TransactionAdmin:
                 request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
                 answer = await connection.request(request, DescribeTransactionsResponse)
                 (state,) = answer.transaction_states
-                raise_for(state.error_code, transactional_id=transactional_id)
+                raise_for(
+                    "DescribeTransactions", state.error_code, transactional_id=transactional_id
+                )
                 return TransactionDescription(
                     transactional_id,
                     state.producer_id,
@@ -174,7 +176,7 @@ class TransactionAdmin:
 
         async def ask(connection: Connection) -> None:
             answer = await connection.request(request, InitProducerIdResponse)
-            raise_for(answer.error_code, transactional_id=name)
+            raise_for("InitProducerId", answer.error_code, transactional_id=name)
 
         await self._at_coordinator(name, ask)
 
@@ -239,7 +241,12 @@ class TransactionAdmin:
             for row in topic.partitions:
                 where = TopicPartition(topic.name, row.partition_index)
                 error = maybe_final(
-                    KafkaError(row.error_code, row.error_message or "", **where._asdict())
+                    error_from(
+                        "DescribeProducers",
+                        row.error_code,
+                        row.error_message or "",
+                        **where._asdict(),
+                    )
                     if row.error_code
                     else None
                 )
@@ -273,7 +280,7 @@ class TransactionAdmin:
             request = WriteTxnMarkersRequest(markers=[marker])
             answer = await self._requests.ask_once(request, WriteTxnMarkersResponse, leader)
             (row,) = answer.markers[0].topics[0].partitions
-            raise_for(row.error_code, producer_id=producer_id, **where._asdict())
+            raise_for("WriteTxnMarkers", row.error_code, producer_id=producer_id, **where._asdict())
 
         await cluster.retry(attempt)
 

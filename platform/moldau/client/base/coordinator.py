@@ -58,11 +58,11 @@ async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) ->
         many = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         answer = await connection.request(many, FindCoordinatorResponse)
         found = answer.coordinators[0]
-        raise_for(found.error_code, found.error_message or "", key=key)
+        raise_for("FindCoordinator", found.error_code, found.error_message or "", key=key)
         return Address(found.host, found.port)
     one = FindCoordinatorRequest(key_type=key_type, key=key)
     answer = await connection.request(one, FindCoordinatorResponse)
-    raise_for(answer.error_code, answer.error_message or "", key=key)
+    raise_for("FindCoordinator", answer.error_code, answer.error_message or "", key=key)
     return Address(answer.host, answer.port)
 
 

@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.client.base.unknown_topic import final
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
+from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.link.addresses import Address
 from moldau.link.cluster import Cluster
 from moldau.link.metadata import NO_LEADER, TopicPartition, by_topic
+from moldau.protocol.messages import api_of
 from moldau.protocol.messages import list_offsets as asking
 from moldau.protocol.messages import offset_for_leader_epoch as epoch_ends
 
@@ -154,7 +155,7 @@ async def ask_leader(
             where = TopicPartition(topic.name, each.partition_index)
             found[where] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
             if each.error_code:
-                found[where] = _noted(cluster, where, each.error_code)
+                found[where] = _noted(api_of(answer), cluster, where, each.error_code)
     return found
 
 
@@ -214,13 +215,13 @@ async def ends_of_epochs(
             where = TopicPartition(topic.topic, each.partition)
             found[where] = EpochEnd(each.leader_epoch, each.end_offset)
             if each.error_code:
-                found[where] = _noted(cluster, where, each.error_code)
+                found[where] = _noted(api_of(answer), cluster, where, each.error_code)
     return found
 
 
-def _noted(cluster: Cluster, where: TopicPartition, code: int) -> KafkaError:
+def _noted(api: str, cluster: Cluster, where: TopicPartition, code: int) -> KafkaError:
     """Return a partition's error, and note it for the metadata: the leader may have changed."""
-    problem = KafkaError(code, **where._asdict())
+    problem = error_from(api, code, **where._asdict())
     cluster.note(problem)
     return problem
 

@@ -70,7 +70,7 @@ from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
 from moldau.errors import MoldauError
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
@@ -256,7 +256,7 @@ class ConsumerCore:
         for name in sorted(names):
             code = refused.get(name)
             if code in _NEVER:
-                self.refusal = KafkaError(code, topic=name, group=group_id)
+                self.refusal = error_from("Fetch", code, topic=name, group=group_id)
         self._notices += self._missing.on_metadata(names, self.metadata, now)
 
     def subscribed(self) -> dict[TopicPartition, None]:
@@ -526,7 +526,7 @@ class ConsumerCore:
         now: float,
     ) -> None:
         code = ErrorCode.UNKNOWN_TOPIC_ID if data is None else data.error_code
-        error = KafkaError(code, **each.where._asdict())
+        error = error_from("Fetch", code, **each.where._asdict())
         leader = None if data is None else data.current_leader
         if leader is None or not self.metadata.moved(
             each.where, leader.leader_id, leader.leader_epoch, nodes.get(leader.leader_id)

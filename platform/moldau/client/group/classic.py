@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.client.group.member import Ask, Identity, MemberSettings, Ready, Retries
 from moldau.errors import BadData
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -408,7 +408,7 @@ class ClassicMember:
             self._refused(code, now)
 
     def _refused(self, code: ErrorCode, now: float) -> None:
-        error = KafkaError(code)
+        error = error_from("JoinGroup", code)
         if code in _LOST_MEMBERSHIP or self._has_fenced_itself(code):
             self.lose("the coordinator does not know the member")
         elif not error.retriable:

@@ -43,7 +43,7 @@ from moldau.client.group.member import (
     in_words,
     reassigned,
 )
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import Uuid
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
@@ -407,7 +407,7 @@ class ConsumerMember(Member):
         elif code.retriable:
             self._retries.put_off(now)
         else:
-            self._fail(KafkaError(code, message))
+            self._fail(error_from("ConsumerGroupHeartbeat", code, message))
 
     def _fence(self) -> None:
         self._lose(

@@ -26,7 +26,7 @@ from moldau.client.group.offset_requests import (
     fetched,
 )
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.cluster import Cluster
 from moldau.link.metadata import TopicPartition
@@ -216,7 +216,8 @@ class GroupOffsets:
         kind = Later if is_outdated else KafkaError
         is_beside_members = member == NOBODY and code is ErrorCode.UNKNOWN_MEMBER_ID
         reason = _BY_HAND_BESIDE_MEMBERS if is_beside_members else _REASONS.get(code, "")
-        return kind(code, reason, **self._facts(where, offset=offset))
+        refused = error_from("OffsetCommit", code, reason, **self._facts(where, offset=offset))
+        return kind(code, refused.reason, **refused.context)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_s: float | None = None
@@ -246,7 +247,8 @@ class GroupOffsets:
 
     def _refused(self, answer: Fetched) -> dict[TopicPartition, KafkaError]:
         return {
-            where: KafkaError(code, **self._facts(where)) for where, code in answer.errors.items()
+            where: error_from("OffsetFetch", code, **self._facts(where))
+            for where, code in answer.errors.items()
         }
 
     def _ids(self, topics: set[str]) -> dict[str, Uuid] | None:
@@ -274,7 +276,7 @@ class GroupOffsets:
         )
         if answer.error_code:
             self._coordinator.note(answer.error_code)
-            raise KafkaError(answer.error_code, group=self._coordinator.group_id)
+            raise error_from("OffsetFetch", answer.error_code, group=self._coordinator.group_id)
         return answer
 
 

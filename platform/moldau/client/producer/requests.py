@@ -9,7 +9,7 @@ from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.refusal import TOO_LARGE
 from moldau.client.producer.transaction import PRODUCE_NEWEST_V1, TransactionStates
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
 from moldau.link.metadata import Listener, Metadata, Speaker, TopicPartition
@@ -110,4 +110,4 @@ def _error(batch: Batch, answer: producing.PartitionProduceResponse | None) -> K
     ]
     if bad:
         where["bad_records"] = bad
-    return KafkaError(answer.error_code, reason, **where, records=batch.count)
+    return error_from("Produce", answer.error_code, reason, **where, records=batch.count)

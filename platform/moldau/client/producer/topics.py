@@ -17,7 +17,7 @@ from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.sender import Sender
 from moldau.client.settings import producer as own_rows
 from moldau.config import Settings
-from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
+from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.link.cluster import Cluster
 from moldau.link.lifetime import ClientClosed
 from moldau.link.metadata import Topic, TopicPartition
@@ -146,7 +146,7 @@ class OutgoingTopics:
             context = {"topic": name, **error.context}
             if may_work_later(error):  # else there was no wait
                 context["setting"] = "max.block.ms"
-            raise KafkaError(error.code, error.reason, **context) from error
+            raise error_from("Produce", error.code, error.reason, **context) from error
         finally:
             self._metrics.spent(METADATA_WAIT, start_ns)
             self._sought[name] = self._clock.monotonic()

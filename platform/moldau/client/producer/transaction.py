@@ -42,10 +42,11 @@ from moldau.client.producer.transaction_errors import (
     of_kind,
 )
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
+from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import add_partitions_to_txn as adding
+from moldau.protocol.messages import api_of
 from moldau.protocol.messages import txn_offset_commit as committing
 from moldau.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -488,7 +489,7 @@ class TransactionStates:
             elif isinstance(response, committing.TxnOffsetCommitResponse):
                 error = self._on_offsets(response)
             elif response.error_code:
-                error = KafkaError(response.error_code)
+                error = error_from(api_of(response), response.error_code)
             else:
                 self._succeeded(ask, response)
         elif error.code in UNANSWERED and not self.is_v2:
@@ -529,7 +530,8 @@ class TransactionStates:
                     self._parts.added.add(where)
                     self._parts.wanted.pop(where, None)
                 elif each.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED:
-                    errors.append(KafkaError(each.partition_error_code, **where._asdict()))
+                    code = each.partition_error_code
+                    errors.append(error_from(api_of(response), code, **where._asdict()))
         return _worst(errors)
 
     def _on_offsets(self, response: committing.TxnOffsetCommitResponse) -> KafkaError | None:
@@ -545,7 +547,7 @@ class TransactionStates:
                     sent.left.pop(where, None)
                 else:
                     facts = {"group": sent.group.group_id, **where._asdict()}
-                    errors.append(KafkaError(each.error_code, **facts))
+                    errors.append(error_from(api_of(response), each.error_code, **facts))
         if not sent.left:
             self._parts.offsets.popleft()
         return _worst(errors)

@@ -120,6 +120,14 @@ API: Final[Mapping[int, ApiEntry]] = MappingProxyType(
     {key: ApiEntry(key, name, module) for key, name, module in _TABLE}
 )
 
+
+def api_of(message: Request | Response) -> str:
+    """Return the name of the API of a request or a response."""
+    key = type(message).spec.key
+    assert key is not None, "a request and a response have the key of their API"
+    return API[key].name
+
+
 # Kafka 4.0 removed these APIs with ZooKeeper mode; the keys stay reserved and have no versions.
 RESERVED: Final[Mapping[int, str]] = MappingProxyType(
     {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.client.group.member import Ask, MemberSettings, Ready, Retries, in_words
 from moldau.errors import MoldauError
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import Uuid
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.share_group_heartbeat import (
@@ -200,6 +200,8 @@ class ShareMember:
         elif code.retriable:
             self._retries.put_off(now)
         else:
-            self._error = in_words(KafkaError(code, reason), self.terms, _HINTS)
+            self._error = in_words(
+                error_from("ShareGroupHeartbeat", code, reason), self.terms, _HINTS
+            )
             self.target = {}
             self._go(ShareMemberState.OUT)

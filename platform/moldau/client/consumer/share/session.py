@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from moldau.client.consumer.share.acknowledgements import Acknowledgement, AcknowledgeType, batches
 from moldau.client.group.member import Retries
 from moldau.errors import without_frames
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import Uuid
-from moldau.protocol.messages import share_acknowledge, share_fetch
+from moldau.protocol.messages import api_of, share_acknowledge, share_fetch
 from moldau.protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -329,7 +329,9 @@ class ShareSession:
         if isinstance(answer, KafkaError):
             self._broken(answer, now)
         elif answer.error_code:
-            self._broken(KafkaError(answer.error_code, answer.error_message or ""), now)
+            self._broken(
+                error_from(api_of(answer), answer.error_code, answer.error_message or ""), now
+            )
         else:
             self._retries.worked()
             if answer.acquisition_lock_timeout_ms:
@@ -378,7 +380,8 @@ class ShareSession:
         end = now + self.lock_s
         for where, data in told.items():
             if data.error_code:
-                self._refused(where, KafkaError(data.error_code, data.error_message or ""), now)
+                error = error_from("ShareFetch", data.error_code, data.error_message or "")
+                self._refused(where, error, now)
                 continue
             if not data.acquired_records:
                 continue
@@ -396,7 +399,8 @@ class ShareSession:
         """Settle what was sent, by the partitions' error codes. None means that it is stored."""
         for where in list(self._sent):
             code = codes.get(where, ErrorCode.NONE)
-            error = KafkaError(code, partition=where.partition) if code else None
+            facts = {"partition": where.partition}
+            error = error_from("ShareAcknowledge", code, **facts) if code else None
             self._settled(where, error, now)
 
     def _settled(self, where: SharePartition, error: KafkaError | None, now: float) -> None:
