@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.api.rights.table import (
-    CREATE_TOPIC,
-    DESCRIBE_GROUP,
-    DESCRIBE_TOPIC,
-    READ_GROUP,
-)
 from moldau.broker.api.service import BrokerService
 from moldau.broker.coordinator.kind import KeyType
-from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -43,6 +36,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from moldau.protocol.rights import CREATE_TOPIC, DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, Right
 from tests.broker.api.rights import Rights
 from tests.broker.api.serving import Serving, serving
 from tests.broker.coordinator.streams.topologies import WORD_COUNT, subtopology, topology
