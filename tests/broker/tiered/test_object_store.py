@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -10,7 +11,7 @@ import pytest
 
 from moldau.broker.settings import broker_settings
 from moldau.broker.tiered.object_store import ObjectStore, Operation, StoreLimits
-from moldau.broker.tiered.obstore_bucket import ObstoreBucket
+from moldau.broker.tiered.obstore_bucket import PART_BYTES, PARTS_IN_FLIGHT, ObstoreBucket
 from moldau.broker.tiered.store_address import (
     StoreAddress,
     StoreConfig,
@@ -383,3 +384,34 @@ def test_a_call_ends_at_its_deadline(moto: S3Server) -> None:
     assert error.why is StoreReason.TIMEOUT
     assert not error.is_outcome_known
     assert store.counts.failed_calls[Operation.PUT] == 1
+
+
+@pytest.mark.usefixtures("key")
+def test_an_upload_does_not_run_ahead_of_a_slow_server(moto: S3Server) -> None:
+    """What is in memory is bounded by the parts in flight, and not by the size of the object."""
+    pulled: list[int] = []
+
+    async def content() -> AsyncIterator[Buffer]:
+        pulled.append(0)
+        for _ in range(100):
+            pulled[-1] += 1
+            yield bytes(MIB)
+
+    async def main(runtime: Runtime) -> None:
+        async with FaultyProxy(moto.port) as proxy:
+            store = s3_store(runtime, proxy.port, uuid4().hex)
+            await store.put("other", b"x")
+            proxy.only, proxy.always = "PUT", Fault.HANG
+            before = len(proxy.seen)
+            upload = runtime.spawn(store.put_parts("a", content, 0), name="upload", reported=False)
+            while sum(each.method == "PUT" for each in proxy.seen[before:]) < PARTS_IN_FLIGHT:
+                await store.get_range("other", 0, 1)
+            for _ in range(20):
+                await store.get_range("other", 0, 1)
+            upload.cancel()
+            await asyncio.wait([upload])
+
+    on_runtime(main)
+
+    assert len(pulled) == 1
+    assert pulled[0] * MIB <= (PARTS_IN_FLIGHT + 2) * PART_BYTES
