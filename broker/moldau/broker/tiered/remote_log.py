@@ -21,7 +21,8 @@ is deposed forgets what it has begun. Its successor finds the segment in COPY_ST
 it. What was written and read back without effect is decided anew.
 
 `on_leader` comes after the topic was read to its end. A leader that did not know all copies would
-take its log to begin too late, and copy again what is there.
+take its log to begin too late, and copy again what is there. Nothing remote is served before that
+either: a reader of committed records would miss aborted transactions that end in a later segment.
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ class Replica:
         self.core.on_settings(self._settings)
         self.position = 0
         """Up to where it has read the topic."""
+        self.has_read_topic = False
+        """Whether it was at the end once: before that it serves nothing remote."""
         self.led_epoch: int | None = None
         """The epoch in which it thinks that it leads."""
         self.is_core_leader = False

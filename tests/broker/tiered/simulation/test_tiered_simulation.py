@@ -15,7 +15,7 @@ from moldau.runtime.simulated.self_check import repeat_elsewhere, run_seeds
 from moldau.runtime.simulated.trace import Fingerprint
 from tests.broker.simulation.search import Mutant, hunt_down
 from tests.broker.tiered.simulation.mutants import MUTANTS
-from tests.broker.tiered.simulation.world import run_deaf, run_tiered
+from tests.broker.tiered.simulation.world import run_deaf, run_tiered, run_unclean
 
 SEEDS: Final = range(200)
 TWICE_EVERY: Final = 50
@@ -45,6 +45,13 @@ def test_all_promises_are_kept_and_the_runs_go_where_it_hurts() -> None:
 def test_deposed_leaders_that_go_on_break_nothing() -> None:
     for seed in range(40):
         run_deaf(seed)
+
+
+def test_elections_that_lose_records_break_nothing_else() -> None:
+    lost: Counter[str] = Counter()
+    for seed in range(40):
+        lost.update(run_unclean(seed).counts)
+    assert lost["lost uncleanly"] > 100
 
 
 def test_a_seed_says_it_all_in_every_process() -> None:

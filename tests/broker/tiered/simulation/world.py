@@ -65,11 +65,14 @@ _MOVES: Final = {
 class World:
     """One run."""
 
-    def __init__(self, seed: int, *, is_deaf: bool = False) -> None:
+    def __init__(self, seed: int, *, is_deaf: bool = False, is_unclean: bool = False) -> None:
         self.seed = seed
         self.random = random = Random(seed)
         self.is_deaf = is_deaf
         """Whether deposed leaders hear of it in the end only."""
+        self.is_unclean = is_unclean
+        """Whether a replica falls behind in each storm, and is elected then."""
+        self.sleeper: Replica | None = None
         self.now_ms = 1000
         self.settings = TierSettings(
             lag=random.choice((CopyLag(), CopyLag(), CopyLag(100, -1), CopyLag(-1, 60))),
@@ -132,7 +135,7 @@ class World:
 
     def follow(self, replica: Replica) -> None:
         leader = self.leader
-        if leader is None or not leader.is_alive or replica is leader:
+        if leader is None or not leader.is_alive or replica in (leader, self.sleeper):
             return
         if replica.led_epoch is not None:
             if not self.is_calm and (self.is_deaf or self.random.random() < 0.7):
@@ -302,6 +305,7 @@ class World:
             replica.core.on_record(decode(value))
             replica.position += 1
         is_read = replica.position == len(self.topic)
+        replica.has_read_topic = replica.has_read_topic or is_read
         if is_read and replica.led_epoch is not None and not replica.is_core_leader:
             replica.is_core_leader = True
             replica.core.on_leader(replica.led_epoch)
@@ -376,6 +380,8 @@ class World:
 
     def read(self, replica: Replica) -> None:
         """A consumer reads from somewhere to the high watermark, over both tiers."""
+        if not replica.has_read_topic:
+            return
         position = self.random.randint(replica.log_start, max(replica.log_start, replica.end))
         last = -1
         while position < replica.high_watermark:
@@ -505,11 +511,29 @@ class World:
 
     def _change_leader(self) -> None:
         alive = [each for each in self.replicas if each.is_alive and each is not self.leader]
+        if self.sleeper in alive:
+            self.elect(self.sleeper)
+            self.sleeper = None
+            return
         clean = [each for each in alive if each.node in self.isr]
         if clean:
             self.elect(self.random.choice(clean))
         elif alive and self.may_be_unclean:
             self.elect(self.random.choice(alive))
+
+    def storm(self) -> None:
+        """Anything may fail, at any step."""
+        if self.is_unclean:
+            others = [each for each in self.replicas if each is not self.leader]
+            self.sleeper = self.random.choice(others)
+            self.isr.discard(self.sleeper.node)
+            if self.leader is not None:
+                self.leader.isr = set(self.isr)
+        for number in range(STEPS):
+            self.step()
+            if not number % 8:
+                self.check_kept()
+        self.sleeper = None
 
     def lull(self) -> None:
         """Nothing fails for a while: segments are copied, and the local logs cut."""
@@ -591,13 +615,15 @@ def run_deaf(seed: int) -> Outcome:
     return _run(World(seed, is_deaf=True))
 
 
+def run_unclean(seed: int) -> Outcome:
+    """One run in which most elections are unclean."""
+    return _run(World(seed, is_unclean=True))
+
+
 def _run(world: World) -> Outcome:
     try:
         for _ in range(STORMS):
-            for number in range(STEPS):
-                world.step()
-                if not number % 8:
-                    world.check_kept()
+            world.storm()
             world.lull()
         world.settle()
     except BrokenPromise as broken:
