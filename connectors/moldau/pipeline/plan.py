@@ -195,5 +195,5 @@ def _connector(connector: Connector, found: Mapping[str, str] | None) -> PlanSte
     passwords = [key for key, value in masked(connector.config).items() if value == HIDDEN]
     step = compare_connectors(connector.name, connector.config, found)
     kind = "source" if connector.is_source else "sink"
-    note = step.note or connector.short_class
+    note = step.remark or connector.short_class
     return replace(without_secrets(step, passwords), kind=kind, note=note)

@@ -263,7 +263,7 @@ class PipelineRun:
     def _prepare_topics(self, cluster: Cluster) -> None:
         found = plan(self._pipeline, cluster.facts(self._pipeline, None, self._state))
         if found.refusals:
-            reasons = [f"{each.kind} {each.name}: {each.note}" for each in found.refusals]
+            reasons = [f"{each.kind} {each.name}: {each.remark}" for each in found.refusals]
             raise PipelineFailed("; ".join(reasons))
         for step in cluster.apply_topics(found):
             self._state.record("topics", step.name)

@@ -7,7 +7,8 @@ Which operation the API needs of it is in `moldau.protocol.rights`.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "USER": ("owner",),
 }
 """By kind of resource: the facts of an error that may have its name. The cluster has none."""
+_DEPTH: Final = 2
 
 
 def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaError:
@@ -48,6 +50,24 @@ def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaE
         f"moldau acl explain {user or 'USER'} {words} says why"
     )
     return KafkaError(error.code, reason, **error.context)
+
+
+def errors_in(result: object, depth: int = _DEPTH) -> Iterator[KafkaError]:
+    """Yield the errors of an action's result: the result itself, values of a dict, elements of a
+    list, and fields of a dataclass or a tuple, down to the errors in a part of such a part."""
+    from moldau.errors.codes import KafkaError
+
+    if isinstance(result, KafkaError):
+        yield result
+    parts: Iterable[object] = ()
+    if depth and isinstance(result, dict):
+        parts = result.values()
+    elif depth and isinstance(result, list | tuple):
+        parts = result
+    elif depth and is_dataclass(result):
+        parts = [getattr(result, each.name) for each in fields(result)]
+    for part in parts:
+        yield from errors_in(part, depth - 1)
 
 
 def _place(resource: AclResource, facts: Mapping[str, object]) -> str | None:

@@ -24,6 +24,8 @@ _INT32_MAX: Final = 2**31 - 1
 
 Scope = dict[str, "list[int] | None"]
 FileOffsets = dict[str, "dict[TopicPartition, int]"]
+Failure = str | KafkaError
+"""Why a group is not changed; errors of the cluster stay errors until they are shown."""
 
 
 # Selection
@@ -234,7 +236,7 @@ class OffsetChange:
         return f"skips {change:,}" if change > 0 else f"reads {-change:,} again"
 
 
-OffsetPlan = tuple[list[OffsetChange], dict[str, str]]
+OffsetPlan = tuple[list[OffsetChange], dict[str, Failure]]
 """The steps, and the reasons for groups that have none."""
 
 
@@ -275,14 +277,15 @@ async def plan_given(admin: Admin, kind: Kind, given: FileOffsets) -> OffsetPlan
 
 async def _found(
     admin: Admin, kind: Kind, groups: Iterable[str]
-) -> tuple[dict[str, Mapping[TopicPartition, OffsetAndMetadata]], dict[str, str]]:
+) -> tuple[dict[str, Mapping[TopicPartition, OffsetAndMetadata]], dict[str, Failure]]:
     """Return where each group stands, and why that is not known."""
-    found, failures = {}, {}
+    found: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
+    failures: dict[str, Failure] = {}
     for group in dict.fromkeys(groups):
         try:
             found[group] = await kind.stands(admin, group)
         except KafkaError as error:
-            failures[group] = str(error)
+            failures[group] = without_frames(error)
     return found, failures
 
 
@@ -349,7 +352,7 @@ class Outcome:
     was not changed or cannot be. `stored` has the offsets that were changed all the same."""
 
     obstacles: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    failures: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, Failure] = field(default_factory=dict)
     stored: Mapping[str, Collection[TopicPartition]] = field(default_factory=dict)
 
     @property
@@ -365,7 +368,7 @@ class Outcome:
     def error(self, group: str) -> str | None:
         """Return why the group was not changed, or would not be; None if nothing is wrong."""
         found = self.failures.get(group)
-        return found if found is not None else "; ".join(self.obstacles.get(group, ())) or None
+        return str(found) if found is not None else "; ".join(self.obstacles.get(group, ())) or None
 
     def is_undone(self, step: OffsetChange) -> bool:
         """Whether the step was planned but not done."""
@@ -381,13 +384,13 @@ async def carry_out(admin: Admin, kind: Kind, steps: Sequence[OffsetChange]) -> 
     for each in steps:
         if each.after is not None:
             by_group.setdefault(each.group, {})[each.where] = each.after
-    failures: dict[str, str] = {}
+    failures: dict[str, Failure] = {}
     stored: dict[str, list[TopicPartition]] = {}
     for group, offsets in by_group.items():
         try:
             await kind.store(admin, group, offsets)
         except KafkaError as error:
-            failures[group] = str(error)
+            failures[group] = without_frames(error)
             if isinstance(error, OffsetsNotStored):
                 stored[group] = error.stored
     return Outcome(failures=failures, stored=stored)
@@ -397,7 +400,7 @@ async def follow(
     admin: Admin,
     kind: Kind,
     steps: Sequence[OffsetChange],
-    failures: Mapping[str, str],
+    failures: Mapping[str, Failure],
     *,
     execute: bool,
     also_idle: Sequence[str] = (),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from moldau.errors.codes import KafkaError
+
 
 class Action(Enum):
     """What a step does."""
@@ -39,6 +41,14 @@ class PlanStep:
     name: str
     changes: tuple[Change, ...] = ()
     note: str = ""
+    error: KafkaError | None = None
+    """Why the cluster refuses the step."""
+
+    @property
+    def remark(self) -> str:
+        """The note and the reason of the refusal, as text."""
+        parts = (self.note, "" if self.error is None else self.error.reason)
+        return ": ".join(each for each in parts if each)
 
 
 _SIGNS: Final = {
@@ -60,7 +70,7 @@ def count_of(steps: Iterable[PlanStep], action: Action) -> int:
 def plan_lines(steps: Sequence[PlanStep], kind_width: int) -> Iterator[str]:
     """Yield a line for each step, its changes below it, and a summary."""
     for step in steps:
-        note = f"  ({step.note})" if step.note else ""
+        note = f"  ({step.remark})" if step.remark else ""
         words = f"{step.action.value:6} {step.kind:{kind_width}} {step.name}"
         yield f"{_SIGNS[step.action]} {words}{note}"
         yield from (f"      {_change(each)}" for each in step.changes)
@@ -84,7 +94,7 @@ def plan_json(steps: Sequence[PlanStep]) -> dict[str, Any]:
                     {"what": change.what, "before": change.before, "after": change.after}
                     for change in each.changes
                 ],
-                "note": each.note,
+                "note": each.remark,
             }
             for each in steps
         ],

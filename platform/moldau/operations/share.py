@@ -60,9 +60,8 @@ class ShareGroups:
         results = await ShareGroupAdmin(admin).alter_offsets(group, offsets)
         wrong = [error for error in results.values() if error is not None]
         if wrong:
-            raise OffsetsNotStored(
-                wrong[0].code, "; ".join(map(str, wrong)), results=dict(results), group=group
-            )
+            first, reason = wrong[0], "; ".join(map(str, wrong))
+            raise OffsetsNotStored(first.code, reason, results=dict(results), **first.context)
 
     def nowhere(self, group: str) -> str:
         return f"share group {group} stands nowhere"

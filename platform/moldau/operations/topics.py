@@ -240,6 +240,6 @@ async def _checked(admin: Admin, steps: Sequence[PlanStep]) -> tuple[list[PlanSt
                 error = without_frames(refused)
         if isinstance(error, KafkaError):
             is_behind |= error.code is _BEHIND.get(step.action)
-            step = replace(step, action=Action.REFUSE, note=error.reason or str(error))
+            step = replace(step, action=Action.REFUSE, error=error)
         checked.append(step)
     return checked, is_behind

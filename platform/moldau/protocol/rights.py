@@ -138,10 +138,18 @@ NEEDED_RIGHTS: Final[Mapping[int, tuple[Right, ...]]] = {
 """By API key."""
 
 
+def _codes_of(resource: AclResource) -> tuple[ErrorCode, ...]:
+    """Return the codes for a missing right on a resource. Requests for tokens of other users have
+    that of tokens."""
+    if resource is AclResource.USER:
+        return (REFUSALS[resource], ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    return (REFUSALS[resource],)
+
+
 def missing_right(api: str, code: ErrorCode) -> Right | None:
     """Return the right that a client lacks if this API, by its name, is refused with that code;
     None if the code is about something else."""
     rows = [NEEDED_RIGHTS[key] for key, entry in API.items() if entry.name == api]
-    needed = [each for row in rows for each in row if REFUSALS[each.resource] is code]
+    needed = [each for row in rows for each in row if code in _codes_of(each.resource)]
     of_clients = [each for each in needed if each != CLUSTER_ACTION]
     return next(iter(of_clients or needed), None)

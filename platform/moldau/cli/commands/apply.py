@@ -260,7 +260,7 @@ def _placed(step: PlanStep, documents: Documents) -> PlanStep:
     place = documents.places.get((_SECTION_OF[step.kind], step.name))
     if step.action is not Action.REFUSE or place is None:
         return step
-    return replace(step, note=f"{place}: {step.note}")
+    return replace(step, note=f"{place}: {step.note}" if step.note else place)
 
 
 def _write_plan(arguments: Namespace, context: Context, steps: Sequence[PlanStep]) -> None:

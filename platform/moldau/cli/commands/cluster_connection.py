@@ -237,11 +237,16 @@ class Opened(Generic[B]):
 
     def run(self, action: Callable[[B], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `action(client)`. Ctrl-C ends the action first, then is raised. The
-        error of an unknown topic or group names the nearest one."""
+        error of an unknown topic or group names the nearest one, and that of a missing right names
+        the right, also in the result."""
+        from moldau.cli.missing_right import errors_in
         from moldau.errors.codes import KafkaError
 
         try:
-            return self._threaded.run(lambda _: self._work.run(action(self.client)))
+            result = self._threaded.run(lambda _: self._work.run(action(self.client)))
+            for error in errors_in(result):
+                error.reason = self._naming(error).reason
+            return result
         except KeyboardInterrupt:
             self._threaded.run(lambda _: self._work.stop())
             raise

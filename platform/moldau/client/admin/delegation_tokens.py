@@ -94,7 +94,7 @@ class TokenAdmin:
         )
         response = creating.CreateDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        _check("CreateDelegationToken", answer.error_code)
+        _check("CreateDelegationToken", answer.error_code, owner=owner)
         made_for = f"{answer.principal_type}:{answer.principal_name}"
         requester = answer.token_requester_principal_name
         return DelegationToken(
@@ -149,9 +149,9 @@ class TokenAdmin:
         return answer.expiry_timestamp_ms
 
 
-def _check(api: str, code: int) -> None:
+def _check(api: str, code: int, **context: object) -> None:
     """Raise KafkaError for a refusal, with what to do: brokers send the number alone."""
-    raise_for(api, code, _TO_DO.get(code, ""))
+    raise_for(api, code, _TO_DO.get(code, ""), **context)
 
 
 def _parts(principal: str) -> tuple[str, str]:

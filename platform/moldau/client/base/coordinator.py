@@ -51,18 +51,21 @@ class GroupMetadata(NamedTuple):
     instance_id: str | None
 
 
-async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> Address:
-    """Return the coordinator's address. Raise KafkaError, mostly retriable, if it is unknown."""
+async def find_coordinator(
+    cluster: Cluster, key: str, key_type: int = GROUP, *, purpose: str = "FindCoordinator"
+) -> Address:
+    """Return the coordinator's address. Raise KafkaError, mostly retriable, if it is unknown.
+    `purpose` is the API that the coordinator will be asked, for the error of a missing right."""
     connection = await cluster.connection()
     if connection.version_of(FindCoordinatorRequest) >= _MANY_KEYS:
         many = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         answer = await connection.request(many, FindCoordinatorResponse)
         found = answer.coordinators[0]
-        raise_for("FindCoordinator", found.error_code, found.error_message or "", key=key)
+        raise_for(purpose, found.error_code, found.error_message or "", key=key)
         return Address(found.host, found.port)
     one = FindCoordinatorRequest(key_type=key_type, key=key)
     answer = await connection.request(one, FindCoordinatorResponse)
-    raise_for("FindCoordinator", answer.error_code, answer.error_message or "", key=key)
+    raise_for(purpose, answer.error_code, answer.error_message or "", key=key)
     return Address(answer.host, answer.port)
 
 
@@ -70,10 +73,18 @@ class Coordinator:
     """The coordinator of one group or transactional id, as one client knows it."""
 
     def __init__(
-        self, cluster: Cluster, group_id: str, lane: str = OFFSETS, *, key_type: int = GROUP
+        self,
+        cluster: Cluster,
+        group_id: str,
+        lane: str = OFFSETS,
+        *,
+        key_type: int = GROUP,
+        purpose: str = "FindCoordinator",
     ) -> None:
         """Use `lane` as the connection of requests that name none. With key_type=TRANSACTION it is
-        the coordinator of the transactional id `group_id`."""
+        the coordinator of the transactional id `group_id`. `purpose` is that of
+        `find_coordinator`."""
+        self._purpose = purpose
         self.group_id = group_id
         self._key_type = key_type
         self._lane = lane
@@ -87,7 +98,9 @@ class Coordinator:
         if address is None:
             if self._finding is None:
                 self._finding = self._cluster.runtime.spawn(
-                    find_coordinator(self._cluster, self.group_id, self._key_type),
+                    find_coordinator(
+                        self._cluster, self.group_id, self._key_type, purpose=self._purpose
+                    ),
                     name=f"find the coordinator of {self.group_id}",
                     reported=False,
                 )

@@ -143,7 +143,7 @@ class ConsumerGroup:
         self._cluster = cluster
         self._fetcher = fetcher
         self._core = fetcher.core
-        self._coordinator = Coordinator(cluster, settings[rows.group_id] or "")
+        self._coordinator = Coordinator(cluster, settings[rows.group_id] or "", purpose="JoinGroup")
         self.member = _member(runtime, settings, assignors)
         self.commits = Commits(self, self._coordinator, settings, fetcher, on_committed)
         self.listener = RebalanceListener()

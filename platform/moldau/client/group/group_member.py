@@ -136,7 +136,7 @@ class GroupMember:
         self._cluster = self._world.cluster = Cluster(
             runtime, self.settings, tokens=self._given.objects.get("oauth")
         )
-        self._coordinator = Coordinator(self._cluster, self.group_id)
+        self._coordinator = Coordinator(self._cluster, self.group_id, purpose="JoinGroup")
         self._core = OpaqueMember(self._terms(), self.protocol_type, runtime.random)
         self._offsets = GroupOffsets(
             self._cluster, self._coordinator, self._identity, self._commit_refused, _never

@@ -65,7 +65,11 @@ class TransactionSender:
         self._buffer.on_failed = self._failed
         self._buffer.kind_of = of_kind
         self._coordinator = Coordinator(
-            cluster, self.states.transactional_id, LANE, key_type=TRANSACTION
+            cluster,
+            self.states.transactional_id,
+            LANE,
+            key_type=TRANSACTION,
+            purpose="InitProducerId",
         )
         self._groups: dict[str, Coordinator] = {}
         self._driver = Driver(
@@ -199,7 +203,9 @@ class TransactionSender:
     def _of_group(self, group_id: str) -> Coordinator:
         found = self._groups.get(group_id)
         if found is None:
-            found = self._groups[group_id] = Coordinator(self.cluster, group_id)
+            found = self._groups[group_id] = Coordinator(
+                self.cluster, group_id, purpose="TxnOffsetCommit"
+            )
         return found
 
     async def aclose(self) -> None:

@@ -100,7 +100,9 @@ class ShareReader:
         self._cluster = cluster
         self._limits = limits
         self._holding = holding
-        self._coordinator = Coordinator(cluster, member.terms.group_id)
+        self._coordinator = Coordinator(
+            cluster, member.terms.group_id, purpose="ShareGroupHeartbeat"
+        )
         self._group = GroupSession(
             runtime, self._coordinator, member, self._step, answered=self.retarget
         )
