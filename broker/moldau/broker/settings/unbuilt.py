@@ -34,6 +34,10 @@ UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
     (creation.create_topic_policy_class_name, "a policy for new topics"),
     (creation.alter_config_policy_class_name, "a policy for changes of settings"),
     (tiered.remote_log_storage_system_enable, "tiered storage"),
+    (tiered.remote_storage, "tiered storage"),
+    (tiered.remote_storage_endpoint, "tiered storage"),
+    (tiered.remote_storage_region, "tiered storage"),
+    (tiered.remote_storage_encryption_keys, "tiered storage"),
     (transaction.transaction_two_phase_commit_enable, "two-phase commit"),
 )
 
