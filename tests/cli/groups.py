@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from moldau.cli.commands.cluster_connection import Opened, opened
+from moldau.cli.commands.cluster_connection import OpenClient, opened
 from moldau.client import Consumer
 from tests.cli.shell import Shell
 from tests.peers.either_broker import Broker, either
@@ -43,7 +43,7 @@ def fill(shell: Shell, topic: str, counts: Sequence[int]) -> None:
 @contextmanager
 def member(
     cluster: Cluster, group: str, topic: str, settings: dict[str, str] | None = None
-) -> Iterator[Opened[Consumer]]:
+) -> Iterator[OpenClient[Consumer]]:
     """A consumer that is in the group, has read all and has committed it."""
     given = {
         "bootstrap.servers": cluster.bootstrap_servers,

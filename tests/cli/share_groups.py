@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from moldau.cli.commands.cluster_connection import Opened, opened
+from moldau.cli.commands.cluster_connection import OpenClient, opened
 from moldau.client import Admin, KafkaError
 from moldau.client.base.coordinator import Coordinator
 from moldau.errors.codes import ErrorCode
@@ -43,7 +43,7 @@ def share_member(cluster: Cluster, group: str, topic: str) -> Iterator[str]:
         beat(_LEAVE)
 
 
-def _beat(admin: Opened[Admin], group: str, member_id: str, epoch: int, topic: str) -> Any:
+def _beat(admin: OpenClient[Admin], group: str, member_id: str, epoch: int, topic: str) -> Any:
     request = ShareGroupHeartbeatRequest(
         group_id=group,
         member_id=member_id,

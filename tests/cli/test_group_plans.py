@@ -14,7 +14,7 @@ import pytest
 
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands import group_watch
-from moldau.cli.commands.cluster_connection import Opened
+from moldau.cli.commands.cluster_connection import OpenClient
 from moldau.cli.commands.group_offsets import offset_lines, parse_offsets_file, write_plan
 from moldau.cli.commands.group_report import facts_of, headline, write_report
 from moldau.cli.commands.group_watch import Pace, screen, seen, watch
@@ -360,7 +360,7 @@ def test_who_watches_sees_the_speed_between_looks() -> None:
     out = io.StringIO()
     context = Context(out, io.StringIO(), {}, lambda: Plugins([]))
     arguments = Namespace(json=False, times=3, every=0)
-    assert watch(arguments, context, cast("Opened[Admin]", admins), admins.look) == 0
+    assert watch(arguments, context, cast("OpenClient[Admin]", admins), admins.look) == 0
     assert out.getvalue().splitlines() == [
         "00:00:00Z g Stable members=1 lag=60",
         "00:00:00Z g Stable members=1 lag=50 read=10/s written=5/s done-in=10s",
@@ -381,7 +381,7 @@ def test_who_watches_hears_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(group_watch, "_SILENCE_S", 0.001)
     context = Context(io.StringIO(), err, {}, lambda: Plugins([]))
     arguments = Namespace(json=False, times=1, every=0)
-    assert watch(arguments, context, cast("Opened[Admin]", Admins([])), look) == 0
+    assert watch(arguments, context, cast("OpenClient[Admin]", Admins([])), look) == 0
     assert err.getvalue().startswith("moldau: no answer for 0 s, still asking\n")
 
 
@@ -407,7 +407,7 @@ def test_what_is_said_beside_a_screen_does_not_tear_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(group_watch, "_SILENCE_S", 0.001)
     context = Context(terminal, terminal, {}, lambda: Plugins([]))
     arguments = Namespace(json=False, times=2, every=0)
-    assert watch(arguments, context, cast("Opened[Admin]", Admins([])), look) == 0
+    assert watch(arguments, context, cast("OpenClient[Admin]", Admins([])), look) == 0
     (line,) = {each for each in terminal.getvalue().splitlines() if "still asking" in each}
     assert line.rpartition("\x1b[2K")[2] == "moldau: no answer for 0 s, still asking"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from moldau.cli.commands.cluster_connection import Opened, opened
+from moldau.cli.commands.cluster_connection import OpenClient, opened
 from moldau.client import Admin, Resource, ResourceType
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Producer
@@ -24,14 +24,14 @@ VERIFIES = "transaction.partition.verification.enable"
 
 
 @contextmanager
-def client(cluster: Cluster) -> Iterator[Opened[Admin]]:
+def client(cluster: Cluster) -> Iterator[OpenClient[Admin]]:
     with opened(
         lambda runtime: Admin(bootstrap_servers=cluster.bootstrap_servers, runtime=runtime)
     ) as admin:
         yield admin
 
 
-def hang(admin: Opened[Admin], topic: str) -> None:
+def hang(admin: OpenClient[Admin], topic: str) -> None:
     """Write a transaction in partition 1 that no coordinator knows, as a late request did before
     brokers asked the coordinator. Kafka's broker hears of the changed setting a moment later."""
     everywhere = Resource(ResourceType.BROKER, "")

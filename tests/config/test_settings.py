@@ -13,7 +13,7 @@ from moldau.config import (
     LIST,
     REQUIRED,
     BadSettings,
-    Given,
+    GivenValue,
     Layer,
     Secret,
     Setting,
@@ -315,7 +315,7 @@ def test_a_listener_sees_its_own_settings_over_the_common_ones() -> None:
 
 def test_every_layer_of_a_name_under_an_open_prefix_is_kept() -> None:
     name = "listener.name.internal.plain.sasl.jaas.config"
-    dynamic = Given(name, "dynamic", Source(SourceKind.DYNAMIC_BROKER))
+    dynamic = GivenValue(name, "dynamic", Source(SourceKind.DYNAMIC_BROKER))
     written = load_text(f"{name}=first\n{name}=static\n", "server.properties")
     settings = BROKER.resolve(NODE, written).overlaid((dynamic,))
     assert settings.others[name] is dynamic
@@ -330,11 +330,11 @@ def test_every_layer_of_a_name_under_an_open_prefix_is_kept() -> None:
 def test_a_dynamic_change_gives_new_settings_and_says_what_changed() -> None:
     before = BROKER.resolve(NODE)
     source = Source(SourceKind.DYNAMIC_BROKER)
-    after = before.overlaid((Given("log.retention.ms", "1", source),))
+    after = before.overlaid((GivenValue("log.retention.ms", "1", source),))
     assert before[log_retention_ms] == 168 * 3_600_000
     assert before.differences(after) == (log_retention_ms,)
     with pytest.raises(BadSettings):
-        before.overlaid((Given("log.segment.bytes", "1", source),))
+        before.overlaid((GivenValue("log.segment.bytes", "1", source),))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_dynamic_change_gives_new_settings_and_says_what_changed() -> None:
 def test_a_dynamic_value_keeps_to_the_update_mode(
     name: str, value: str, kind: SourceKind, is_allowed: bool
 ) -> None:
-    layer = (Given(name, value, Source(kind)),)
+    layer = (GivenValue(name, value, Source(kind)),)
     if is_allowed:
         assert BROKER.resolve(NODE, layer).describe(_row(name)).source.kind is kind
     else:
@@ -367,7 +367,7 @@ def _row(name: str) -> Row:
 
 def test_describe_configs_shows_sources_synonyms_and_no_secret() -> None:
     file = load_text("node.id=1\nlog.retention.hours=5\nssl.keystore.password=pw\n", "a.properties")
-    dynamic = (Given("log.retention.ms", "70000", Source(SourceKind.DYNAMIC_DEFAULT)),)
+    dynamic = (GivenValue("log.retention.ms", "70000", Source(SourceKind.DYNAMIC_DEFAULT)),)
     settings = BROKER.resolve(file, dynamic)
     described = {each.setting.name: each for each in settings.described()}
     assert list(described) == [row.name for row in BROKER]

@@ -37,7 +37,7 @@ from moldau.config.environment import (
     variable_name,
 )
 from moldau.config.files import TextFiles, load_file, load_text
-from moldau.config.given import Given, Layer, Source, SourceKind, overrides
+from moldau.config.given import GivenValue, Layer, Source, SourceKind, overrides
 from moldau.config.kinds import (
     BOOLEAN,
     CLASS,
@@ -104,7 +104,7 @@ __all__ = [
     "EnvironmentProvider",
     "Fallback",
     "FileProvider",
-    "Given",
+    "GivenValue",
     "Importance",
     "Kind",
     "Layer",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from moldau.config.given import Given, Layer, Source, SourceKind, is_writable
+from moldau.config.given import GivenValue, Layer, Source, SourceKind, is_writable
 from moldau.errors import ConfigError
 
 MOLDAU_PREFIX = "MOLDAU_"
@@ -110,7 +110,7 @@ def load_environment(
             if not (is_writable(variable) and is_writable(value)):
                 raise ConfigError("the environment variable is not UTF-8", variable=variable)
             source = Source(SourceKind.ENVIRONMENT, variable)
-            layer.append(Given(setting_name(variable, prefix), value, source))
+            layer.append(GivenValue(setting_name(variable, prefix), value, source))
     return tuple(layer)
 
 
@@ -126,5 +126,5 @@ def load_assignments(arguments: Iterable[str], option: str = "") -> Layer:
             raise ConfigError("an argument must be key=value", option=option, number=number)
         if not is_writable(argument):
             raise ConfigError("an argument is not UTF-8", option=option, number=number)
-        layer.append(Given(name.strip(), value, source))
+        layer.append(GivenValue(name.strip(), value, source))
     return tuple(layer)

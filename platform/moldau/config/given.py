@@ -1,8 +1,8 @@
 """The values that were given for settings, with their sources: the common result of all loaders.
 
-`Given` is plain text (or a list of texts, or null) with its `Source`. A `Layer` is everything from
-one file, the environment or the command line. The setting table interprets the text later. Loaders
-only return text with a UTF-8 form: other text could be neither printed nor sent.
+`GivenValue` is plain text (or a list of texts, or null) with its `Source`. A `Layer` is everything
+from one file, the environment or the command line. The setting table interprets the text later.
+Loaders only return text with a UTF-8 form: other text could be neither printed nor sent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """One name and the value given for it. Its repr has no value: it may be a secret.
 
     If `value` came from a config provider, `reference` is the text that referred to it: only the
@@ -67,10 +67,10 @@ class Given:
         return self.value if self.reference is None else self.reference
 
     def __repr__(self) -> str:
-        return f"Given({self.name} from {self.source})"
+        return f"{type(self).__name__}({self.name} from {self.source})"
 
 
-Layer: TypeAlias = tuple[Given, ...]
+Layer: TypeAlias = tuple[GivenValue, ...]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -84,4 +84,4 @@ def is_writable(text: str) -> bool:
 def overrides(values: dict[str, RawValue]) -> Layer:
     """Return the layer of settings that the program itself gives."""
     source = Source(SourceKind.OVERRIDE)
-    return tuple(Given(name, value, source) for name, value in values.items())
+    return tuple(GivenValue(name, value, source) for name, value in values.items())

@@ -12,7 +12,7 @@ escapes can produce, is rejected.
 
 from __future__ import annotations
 
-from moldau.config.given import Given, Layer, RawValue, Source, SourceKind, is_writable
+from moldau.config.given import GivenValue, Layer, RawValue, Source, SourceKind, is_writable
 from moldau.errors import ConfigError
 
 DEPTH_MAX = 32
@@ -28,7 +28,7 @@ class Flattening:
         self.file = file
         self._visited = 0
         self._characters = 0
-        self._given: dict[str, Given] = {}
+        self._given: dict[str, GivenValue] = {}
 
     def enter(self, path: tuple[str, ...], line: int | None = None) -> None:
         """Count one map. Raise ConfigError if the tree is too deep or too large."""
@@ -57,7 +57,7 @@ class Flattening:
             raise self._refusal("half of a surrogate pair is no character", line)
         if name in self._given:
             raise self._refusal("the same setting twice", line, setting=name)
-        self._given[name] = Given(name, value, Source(SourceKind.FILE, self.file, line))
+        self._given[name] = GivenValue(name, value, Source(SourceKind.FILE, self.file, line))
 
     def _refusal(self, reason: str, line: int | None, **facts: object) -> ConfigError:
         place = {} if line is None else {"line": line}

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import NoReturn
 
-from moldau.config.given import Given, Layer, Source, SourceKind
+from moldau.config.given import GivenValue, Layer, Source, SourceKind
 from moldau.errors import ConfigError
 
 _BLANKS = " \t\f"
@@ -96,7 +96,7 @@ def parse_properties(text: str, file: str = "<text>") -> list[Entry]:
 def load_properties(text: str, file: str = "<text>") -> Layer:
     """Return the entries as given settings."""
     return tuple(
-        Given(entry.key, entry.value, Source(SourceKind.FILE, file, entry.line))
+        GivenValue(entry.key, entry.value, Source(SourceKind.FILE, file, entry.line))
         for entry in parse_properties(text, file)
     )
 

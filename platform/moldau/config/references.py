@@ -2,11 +2,12 @@
 
 A reference is `${provider:key}` (such as `${env:TOKEN}`) or `${provider:path:key}`, as for Kafka's
 config providers, and may be part of a text. Invariants: the written text stays with the value
-(`Given.reference`), and only that text is ever shown; a provider returns only what its allowlist
-names. Without an allowlist a provider returns nothing (CVE-2024-31141: clients read any file
-through providers that were meant for others): to allow everything is an explicit choice, as Kafka's
-broker makes it for providers of its own file. A provider's result is not searched for references
-again; a reference that cannot be resolved is a problem, never a password that begins with `${`.
+(`GivenValue.reference`), and only that text is ever shown; a provider returns only what its
+allowlist names. Without an allowlist a provider returns nothing (CVE-2024-31141: clients read any
+file through providers that were meant for others): to allow everything is an explicit choice, as
+Kafka's broker makes it for providers of its own file. A provider's result is not searched for
+references again; a reference that cannot be resolved is a problem, never a password that begins
+with `${`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from posixpath import isabs, normpath
 from typing import NamedTuple, Protocol
 
 from moldau.config.files import TextFiles
-from moldau.config.given import Given, Layer, RawValue
+from moldau.config.given import GivenValue, Layer, RawValue
 from moldau.config.problems import BadSettings, Problem
 from moldau.config.properties import parse_properties
 from moldau.errors import ConfigError
@@ -52,8 +53,8 @@ def resolve_references(layer: Layer, providers: Mapping[str, ConfigProvider]) ->
 
 
 def _resolve(
-    given: Given, providers: Mapping[str, ConfigProvider], problems: list[Problem]
-) -> Given:
+    given: GivenValue, providers: Mapping[str, ConfigProvider], problems: list[Problem]
+) -> GivenValue:
     def look_up(found: _Reference) -> str:
         provider = providers.get(found.provider)
         if provider is None:

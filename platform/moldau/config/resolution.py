@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from moldau.config.given import Given, Layer, RawValue, SourceKind
+from moldau.config.given import GivenValue, Layer, RawValue, SourceKind
 from moldau.config.kinds import LIST, trim, without_repetition
 from moldau.config.problems import NOT_ALLOWED, UNKNOWN, BadSettings, Problem, shown
 from moldau.config.secret import HIDDEN
@@ -39,14 +39,14 @@ class _Resolution:
         self.table = table
         self.problems: list[Problem] = []
         self.notices: list[str] = []
-        self.given: dict[str, list[Given]] = {}
-        self.others: dict[str, list[Given]] = {}
+        self.given: dict[str, list[GivenValue]] = {}
+        self.others: dict[str, list[GivenValue]] = {}
         self.suggestions = 0
 
     def take(self, layer: Layer) -> None:
         """Sort the values of one layer by row. Within a layer, current names win over aliases."""
-        here: dict[str, Given] = {}
-        others: dict[str, Given] = {}
+        here: dict[str, GivenValue] = {}
+        others: dict[str, GivenValue] = {}
         for given in layer:
             row = self.table.find(given.name)
             if row is None:
@@ -70,7 +70,7 @@ class _Resolution:
         for name, given in others.items():
             self.others.setdefault(name, []).append(given)
 
-    def _refuse_unknown(self, given: Given) -> None:
+    def _refuse_unknown(self, given: GivenValue) -> None:
         advice = self.table.instead_of(given.name)
         secret = self.table.secret_before(given.name)
         nearest = None
@@ -88,13 +88,13 @@ class _Resolution:
                 nearest = self.table.nearest(name)
         self.problems.append(Problem(name, reason, nearest=nearest, source=given.source))
 
-    def _notice_age(self, row: Row, given: Given) -> None:
+    def _notice_age(self, row: Row, given: GivenValue) -> None:
         if given.name != row.name:
             self.notices.append(f"{given.name} is now called {row.name} ({given.source})")
         elif row.deprecated is not None:
             self.notices.append(f"{row.name} is deprecated: {row.deprecated} ({given.source})")
 
-    def _settle(self, row: Row, before: Given, given: Given) -> Given:
+    def _settle(self, row: Row, before: GivenValue, given: GivenValue) -> GivenValue:
         """Choose between two values in one layer: the later wins, as in `.properties` files."""
         if before.name != given.name and before.value != given.value:
             reason = f"is also given as {before.name}, with another value"
@@ -117,7 +117,7 @@ class _Resolution:
             raise BadSettings(self.problems)
         return Settings(self.table, layers, chosen, self.others, tuple(self.notices))
 
-    def _read(self, row: Row, given: Given) -> Any:
+    def _read(self, row: Row, given: GivenValue) -> Any:
         """Return the value, or None after adding a problem."""
         if given.value is None:
             if row.default is not None:
@@ -139,7 +139,7 @@ class _Resolution:
             self.notices.append(f"{row.name}: a repeated item counts once ({given.source})")
         return value
 
-    def _refuse(self, row: Row, given: Given, reason: str, allowed: str | None = None) -> None:
+    def _refuse(self, row: Row, given: GivenValue, reason: str, allowed: str | None = None) -> None:
         value = "the value (hidden)" if row.secret else shown(given.showable)
         allowed = allowed or row.wanted
         self.problems.append(

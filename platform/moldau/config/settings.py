@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from moldau.config.given import Given, Layer, Source, SourceKind
+from moldau.config.given import GivenValue, Layer, Source, SourceKind
 from moldau.config.setting import Absent, Setting
 from moldau.config.table import Row, SettingTable
 
@@ -26,7 +26,7 @@ class Chosen:
     """The value of one row, and the given values that it was chosen from."""
 
     value: Any
-    given: tuple[Given, ...]  # lowest precedence first; the last one is the value's
+    given: tuple[GivenValue, ...]  # lowest precedence first; the last one is the value's
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Settings:
         table: SettingTable,
         layers: tuple[Layer, ...],
         chosen: Mapping[str, Chosen],
-        others: Mapping[str, Sequence[Given]],
+        others: Mapping[str, Sequence[GivenValue]],
         notices: tuple[str, ...],
     ) -> None:
         self.table = table
@@ -92,7 +92,7 @@ class Settings:
         given = self._given(setting)
         return _DEFAULT if given is None else given.source
 
-    def _given(self, setting: Setting[Any]) -> Given | None:
+    def _given(self, setting: Setting[Any]) -> GivenValue | None:
         """Return what determined the value of `setting`: its own value, or that of a fallback."""
         row: Setting[Any] | None = setting
         while row is not None:
@@ -110,7 +110,7 @@ class Settings:
         name = prefix + setting.name
         return any(each.name == name for layer in self._layers for each in layer)
 
-    def given_for(self, name: str) -> tuple[Given, ...]:
+    def given_for(self, name: str) -> tuple[GivenValue, ...]:
         """Return what was given for a name in `others`, one value a layer; the last one counts."""
         return self._others.get(name, ())
 
@@ -176,6 +176,6 @@ class Settings:
         return f"Settings(given: {given or 'none'})"
 
 
-def _text(row: Row, given: Given) -> str | None:
+def _text(row: Row, given: GivenValue) -> str | None:
     value = None if row.secret else given.showable
     return ",".join(value) if isinstance(value, tuple) else value

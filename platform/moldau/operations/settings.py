@@ -73,8 +73,8 @@ async def known_names(admin: Admin, resource: Resource) -> set[str]:
 
 def no_setting(resource: Resource, names: Iterable[str], known: Collection[str]) -> str:
     """Return an error text for these unknown names, as one line."""
-    whose = f"{resource.type.name.lower().replace('_', '-')} {resource.name or 'default'}"
-    return "; ".join(f"{whose} has no setting {name}{_hint(name, known)}" for name in names)
+    place = f"{resource.type.name.lower().replace('_', '-')} {resource.name or 'default'}"
+    return "; ".join(f"{place} has no setting {name}{_hint(name, known)}" for name in names)
 
 
 def _hint(name: str, known: Collection[str]) -> str:

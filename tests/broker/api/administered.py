@@ -21,7 +21,7 @@ from moldau.broker.decision.context import RequestContext
 from moldau.broker.server.coordinators import coordinators_of
 from moldau.broker.settings import broker_settings
 from moldau.config import Settings
-from moldau.config.given import Given, Source, SourceKind
+from moldau.config.given import GivenValue, Source, SourceKind
 from moldau.errors.codes import KafkaError
 from moldau.logging import Loggers
 from moldau.metrics import Registry
@@ -46,7 +46,7 @@ def settings(**given: str) -> Settings:
         **{name.replace("__", "."): value for name, value in given.items()},
     }
     source = Source(SourceKind.FILE)
-    return broker_settings(tuple(Given(name, value, source) for name, value in plain.items()))
+    return broker_settings(tuple(GivenValue(name, value, source) for name, value in plain.items()))
 
 
 class Channel:

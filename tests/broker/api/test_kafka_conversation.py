@@ -12,7 +12,7 @@ from moldau.broker.controller.metadata_batches import decode_records
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
 from moldau.broker.settings import broker_settings, dynamic_layers
-from moldau.config.given import Given, Source, SourceKind
+from moldau.config.given import GivenValue, Source, SourceKind
 from moldau.logging import Loggers
 from moldau.protocol.messages import API
 from moldau.records import open_batch
@@ -24,7 +24,7 @@ from tests.broker.api.conversation import Exchange, Footing
 def on_kafkas_footing(footing: Footing) -> Administered:
     """Our broker with Kafka's settings, its metadata, and its address."""
     source = Source(SourceKind.FILE)
-    given = tuple(Given(name, value, source) for name, value in footing.properties.items())
+    given = tuple(GivenValue(name, value, source) for name, value in footing.properties.items())
     settings = broker_settings(given)
     image = Image()
     for batch in footing.batches:

@@ -19,7 +19,7 @@ from moldau.broker.controller.setting_schema import SettingSchema
 from moldau.broker.controller.token_changes import TokenRules
 from moldau.broker.decision.context import Principal, of_node
 from moldau.broker.settings import broker_settings
-from moldau.config.given import Given, Source, SourceKind
+from moldau.config.given import GivenValue, Source, SourceKind
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -64,7 +64,7 @@ def schema() -> SettingSchema:
     given["controller.listener.names"] = "CONTROLLER"
     source = Source(SourceKind.FILE)
     return SettingSchema(
-        broker_settings(tuple(Given(name, value, source) for name, value in given.items()))
+        broker_settings(tuple(GivenValue(name, value, source) for name, value in given.items()))
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.broker.controller.bootstrap import birth_records, bootstrap_records
 from moldau.broker.controller.feature_updates import (
-    Asked,
+    FeatureRequest,
     raised_kraft_version,
     update_features,
 )
@@ -143,7 +143,7 @@ def test_only_an_upgrade_raises_kraft_version_which_never_goes_back(kind: int, c
     cluster = Cluster(1)
     wanted = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=kind)
     request = UpdateFeaturesRequest(feature_updates=[wanted])
-    asked = Asked(2, 0, lambda level: None)
+    asked = FeatureRequest(2, 0, lambda level: None)
     response = update_features(cluster.image, cluster.rules, request, asked).response
     assert response.error_code == code
     assert raised_kraft_version(request, response, 0) == (None if code else 1)

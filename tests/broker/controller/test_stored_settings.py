@@ -8,7 +8,12 @@ import pytest
 
 from moldau.broker.controller.configs import DynamicConfigs
 from moldau.broker.controller.setting_schema import SettingSchema
-from moldau.broker.controller.stored_settings import Stored, blamed, check_stored, problem_with
+from moldau.broker.controller.stored_settings import (
+    StoredSetting,
+    blamed,
+    check_stored,
+    problem_with,
+)
 from moldau.broker.settings import broker_settings
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
@@ -106,14 +111,18 @@ def test_a_node_that_could_not_start_at_all_is_told_so_by_others() -> None:
 @pytest.mark.parametrize(
     ("of_all", "of_this", "expected"),
     [
-        ({MIN: "1000"}, {MAX: "100"}, [Stored(MAX, False)]),
-        ({MIN: "1000", "num.io.threads": "9"}, {}, [Stored(MIN, True)]),
-        ({}, {LISTENERS: WITH_X, MAP: f"{PLAIN},Y:PLAINTEXT"}, [Stored(LISTENERS, False)]),
-        ({MIN: "1000"}, {LISTENERS: WITH_X}, [Stored(MIN, True), Stored(LISTENERS, False)]),
+        ({MIN: "1000"}, {MAX: "100"}, [StoredSetting(MAX, False)]),
+        ({MIN: "1000", "num.io.threads": "9"}, {}, [StoredSetting(MIN, True)]),
+        ({}, {LISTENERS: WITH_X, MAP: f"{PLAIN},Y:PLAINTEXT"}, [StoredSetting(LISTENERS, False)]),
+        (
+            {MIN: "1000"},
+            {LISTENERS: WITH_X},
+            [StoredSetting(MIN, True), StoredSetting(LISTENERS, False)],
+        ),
     ],
 )
 def test_no_more_is_to_be_taken_back_than_must_be(
-    of_all: Mapping[str, str], of_this: Mapping[str, str], expected: list[Stored]
+    of_all: Mapping[str, str], of_this: Mapping[str, str], expected: list[StoredSetting]
 ) -> None:
     file = started_with(**({} if MAX in of_this else {MAX: "100"}))
     dynamic = DynamicConfigs(of_all, of_this)

@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from moldau.broker.coordinator.batches import Stored, decode_piece
+from moldau.broker.coordinator.batches import StoredRecord, decode_piece
 from moldau.broker.coordinator.group.coordinator import OFFSETS_TOPIC
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.streams.group import StreamsGroup
@@ -288,7 +288,7 @@ class Story:
             told = broker.node.groups.kind.make()
             data = log.read(log.log_start_offset, 1 << 30).read()
             for entry in decode_piece(GROUP_LOG, data, log.log_start_offset).entries:
-                assert isinstance(entry, Stored)
+                assert isinstance(entry, StoredRecord)
                 told.replay(entry.offset, entry.producer_id, entry.key, entry.value, 0)
             assert kinds(live) == kinds(told)
             assert described(live) == described(told)

@@ -16,7 +16,7 @@ from moldau.broker.log.log_settings import (
     upkeep_options,
 )
 from moldau.broker.settings import broker_settings, topic_settings
-from moldau.config import Given, Settings, Source, SourceKind
+from moldau.config import GivenValue, Settings, Source, SourceKind
 from moldau.records import Codec
 
 BROKER = {
@@ -31,7 +31,7 @@ BROKER = {
 def broker(values: Mapping[str, str] = {}) -> Settings:
     place = Source(SourceKind.FILE, "server.properties")
     return broker_settings(
-        tuple(Given(name, value, place) for name, value in {**BROKER, **values}.items())
+        tuple(GivenValue(name, value, place) for name, value in {**BROKER, **values}.items())
     )
 
 

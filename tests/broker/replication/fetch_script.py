@@ -27,7 +27,7 @@ from typing import Final
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.replication.follower import Action, Marks
-from moldau.broker.replication.leader_fetch import Asked, LeaderFetch, LogStep, Ready
+from moldau.broker.replication.leader_fetch import LeaderFetch, LogStep, Ready, RequestedPartition
 from moldau.broker.replication.session import FollowerSessionRequest
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.fetch import (
@@ -74,7 +74,7 @@ class Player:
     core: LeaderFetch[Numbers] = field(default_factory=LeaderFetch)
     now_ms: int = START_MS
     replicas: dict[str, Numbers] = field(default_factory=dict)
-    asked: dict[str, Asked[Numbers]] = field(default_factory=dict)
+    asked: dict[str, RequestedPartition[Numbers]] = field(default_factory=dict)
     is_asking: bool = False
     lines: list[str] = field(default_factory=list)
 

@@ -20,7 +20,7 @@ from moldau.broker.settings import (
     topic_conflicts,
     topic_settings,
 )
-from moldau.config import BadSettings, Given, Layer, Settings, Source, SourceKind
+from moldau.config import BadSettings, GivenValue, Layer, Settings, Source, SourceKind
 from tests.broker.settings.cases import where_of
 
 Where = dict[str, dict[str, str]]
@@ -28,7 +28,7 @@ Where = dict[str, dict[str, str]]
 
 def file_layer(values: dict[str, str]) -> Layer:
     source = Source(SourceKind.FILE, "server.properties")
-    return tuple(Given(name, value, source) for name, value in values.items())
+    return tuple(GivenValue(name, value, source) for name, value in values.items())
 
 
 def broker(where: Where) -> Settings:

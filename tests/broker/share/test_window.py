@@ -10,7 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from moldau.broker.share.piece import AcknowledgeType, Acquired, Letter, RecordState, Stored
+from moldau.broker.share.piece import (
+    AcknowledgeType,
+    AcquiredRange,
+    Letter,
+    RecordState,
+    StoredRange,
+)
 from moldau.broker.share.settings import ShareSettings
 from moldau.broker.share.window import (
     Acknowledgement,
@@ -55,7 +61,7 @@ def states(window: Window) -> list[tuple[int, int, str, int]]:
 
 def test_what_is_acknowledged_moves_the_start_when_it_is_stored() -> None:
     window = Window(0)
-    assert window.acquire("a", batches(0, 10), ALL, TERMS, 0) == [Acquired(0, 9, 1)]
+    assert window.acquire("a", batches(0, 10), ALL, TERMS, 0) == [AcquiredRange(0, 9, 1)]
     ready = say(window, "a", 0, 4, ACCEPT)
     assert ready.store is not None
     assert ready.store.start_offset == 5
@@ -84,7 +90,7 @@ def test_a_record_that_is_being_stored_goes_to_no_other_member() -> None:
     assert window.acquire("b", batches(0, 10), ALL, TERMS, 0) == []
     assert code(say(window, "a", 0, 9, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
     assert stored(window).is_available
-    assert window.acquire("b", batches(0, 10), ALL, TERMS, 0) == [Acquired(0, 9, 2)]
+    assert window.acquire("b", batches(0, 10), ALL, TERMS, 0) == [AcquiredRange(0, 9, 2)]
 
 
 def test_a_lock_ends_at_its_time_and_is_stored() -> None:
@@ -97,7 +103,7 @@ def test_a_lock_ends_at_its_time_and_is_stored() -> None:
     ready = window.ready()
     assert ready.is_available
     assert ready.store is not None
-    assert ready.store.runs == (Stored(0, 9, RecordState.AVAILABLE, 1),)
+    assert ready.store.runs == (StoredRange(0, 9, RecordState.AVAILABLE, 1),)
     stored(window, 1500)
     assert code(say(window, "a", 0, 9, ACCEPT, at=1501)) is ErrorCode.INVALID_RECORD_STATE
 
@@ -168,7 +174,7 @@ def test_after_the_last_delivery_a_record_is_archived() -> None:
     terms = TERMS._replace(delivery_limit=2)
     window = Window(0)
     for count in (1, 2):
-        assert window.acquire("a", batches(0, 4), ALL, terms, 0) == [Acquired(0, 3, count)]
+        assert window.acquire("a", batches(0, 4), ALL, terms, 0) == [AcquiredRange(0, 3, count)]
         window.on_acknowledge("a", [Acknowledgement(0, 3, (RELEASE,))], "t", terms, 0)
         window.ready()
         window.on_stored(None, 0, terms)
@@ -176,7 +182,7 @@ def test_after_the_last_delivery_a_record_is_archived() -> None:
 
 
 def test_a_lowered_limit_archives_what_is_above() -> None:
-    window = Window(0, [Stored(0, 9, RecordState.AVAILABLE, 3)])
+    window = Window(0, [StoredRange(0, 9, RecordState.AVAILABLE, 3)])
     assert window.acquire("a", batches(0, 10), ALL, TERMS._replace(delivery_limit=3), 0) == []
     assert window.start_offset == 10
 
@@ -184,13 +190,13 @@ def test_a_lowered_limit_archives_what_is_above() -> None:
 def test_records_that_compaction_removes_while_their_letters_are_written_stay_given_up() -> None:
     terms = TERMS._replace(delivery_limit=3, dead_letter_topic="letters")
     available = RecordState.AVAILABLE
-    window = Window(0, [Stored(0, 4, available, 1), Stored(5, 9, available, 3)])
-    assert window.acquire("a", batches(0, 5, 10), ALL, terms, 0) == [Acquired(0, 4, 2)]
+    window = Window(0, [StoredRange(0, 4, available, 1), StoredRange(5, 9, available, 3)])
+    assert window.acquire("a", batches(0, 5, 10), ALL, terms, 0) == [AcquiredRange(0, 4, 2)]
     (burial,) = window.ready().burials
     window.on_left("a", None, terms)
     window.ready()
     window.on_stored(None, 0, terms)
-    assert window.acquire("b", batches(10, 15), ALL, terms, 0) == [Acquired(10, 14, 1)]
+    assert window.acquire("b", batches(10, 15), ALL, terms, 0) == [AcquiredRange(10, 14, 1)]
     window.on_buried(burial, None, 0, terms)
     ready = window.ready()
     assert ready.store is not None
@@ -200,7 +206,7 @@ def test_records_that_compaction_removes_while_their_letters_are_written_stay_gi
 
 
 def test_from_half_of_the_limit_on_pieces_are_halved() -> None:
-    window = Window(0, [Stored(0, 499, RecordState.AVAILABLE, 5)])
+    window = Window(0, [StoredRange(0, 499, RecordState.AVAILABLE, 5)])
     terms = ShareSettings(1000, 10, 1000)
     sizes = []
     for _ in range(5):
@@ -226,36 +232,39 @@ def test_a_batch_that_is_always_released_is_halved_from_its_size_as_in_kafka() -
 
 def test_no_more_records_than_locks() -> None:
     window = Window(0)
-    assert window.acquire("a", batches(0, 250), ALL, TERMS, 0) == [Acquired(0, 99, 1)]
+    assert window.acquire("a", batches(0, 250), ALL, TERMS, 0) == [AcquiredRange(0, 99, 1)]
     assert not window.can_acquire(TERMS)
     assert window.acquire("b", batches(0, 250), ALL, TERMS, 0) == []
     say(window, "a", 0, 9, ACCEPT)
     stored(window)
-    assert window.acquire("b", batches(0, 250), ALL, TERMS, 0) == [Acquired(100, 109, 1)]
+    assert window.acquire("b", batches(0, 250), ALL, TERMS, 0) == [AcquiredRange(100, 109, 1)]
 
 
 def test_a_strict_limit_is_kept_and_a_batch_is_taken_whole_otherwise() -> None:
     window = Window(0)
     assert window.acquire("a", batches(0, 10, 20, 30), AcquireLimits(12), TERMS, 0) == [
-        Acquired(0, 19, 1)
+        AcquiredRange(0, 19, 1)
     ]
     strict = AcquireLimits(3, is_strict=True)
-    assert window.acquire("b", batches(20, 30), strict, TERMS, 0) == [Acquired(20, 22, 1)]
+    assert window.acquire("b", batches(20, 30), strict, TERMS, 0) == [AcquiredRange(20, 22, 1)]
     say(window, "a", 0, 19, RELEASE)
     stored(window)
-    assert window.acquire("c", batches(0, 10), strict, TERMS, 0) == [Acquired(0, 2, 2)]
+    assert window.acquire("c", batches(0, 10), strict, TERMS, 0) == [AcquiredRange(0, 2, 2)]
 
 
 def test_pieces_end_where_batches_do() -> None:
     window = Window(0)
     found = window.acquire("a", batches(0, 4, 8, 12, 16), AcquireLimits(100, 6), TERMS, 0)
-    assert found == [Acquired(0, 7, 1), Acquired(8, 15, 1)]
+    assert found == [AcquiredRange(0, 7, 1), AcquiredRange(8, 15, 1)]
 
 
 def test_offsets_that_the_log_does_not_have_are_done() -> None:
     window = Window(0)
     read = [ReadBatch(3, 5), ReadBatch(8, 9)]
-    assert window.acquire("a", read, ALL, TERMS, 0) == [Acquired(3, 5, 1), Acquired(8, 9, 1)]
+    assert window.acquire("a", read, ALL, TERMS, 0) == [
+        AcquiredRange(3, 5, 1),
+        AcquiredRange(8, 9, 1),
+    ]
     assert window.start_offset == 3
     say(window, "a", 3, 5, ACCEPT)
     stored(window)
@@ -263,16 +272,19 @@ def test_offsets_that_the_log_does_not_have_are_done() -> None:
 
 
 def test_aborted_records_never_come() -> None:
-    window = Window(0, [Stored(0, 9, RecordState.AVAILABLE, 1)])
+    window = Window(0, [StoredRange(0, 9, RecordState.AVAILABLE, 1)])
     read = [ReadBatch(0, 4), ReadBatch(5, 9, is_aborted=True), ReadBatch(10, 14, is_aborted=True)]
-    assert window.acquire("a", read, ALL, TERMS, 0) == [Acquired(0, 4, 2)]
+    assert window.acquire("a", read, ALL, TERMS, 0) == [AcquiredRange(0, 4, 2)]
     say(window, "a", 0, 4, ACCEPT)
     stored(window)
     assert window.start_offset == 15
 
 
 def test_a_window_is_loaded_with_its_gaps() -> None:
-    loaded = [Stored(2, 3, RecordState.ACKNOWLEDGED, 1), Stored(6, 7, RecordState.AVAILABLE, 3)]
+    loaded = [
+        StoredRange(2, 3, RecordState.ACKNOWLEDGED, 1),
+        StoredRange(6, 7, RecordState.AVAILABLE, 3),
+    ]
     window = Window(0, loaded)
     assert states(window) == [
         (0, 1, "AVAILABLE", 0),
@@ -281,7 +293,7 @@ def test_a_window_is_loaded_with_its_gaps() -> None:
         (6, 7, "AVAILABLE", 3),
     ]
     assert window.fetch_offset == 0
-    assert Window(0, [Stored(0, 3, RecordState.ACKNOWLEDGED, 1)]).start_offset == 4
+    assert Window(0, [StoredRange(0, 3, RecordState.ACKNOWLEDGED, 1)]).start_offset == 4
 
 
 def test_the_log_may_delete_what_members_hold() -> None:
@@ -495,20 +507,20 @@ def test_a_released_record_rests_and_holds_up_no_other() -> None:
     window.on_acknowledge("a", [Acknowledgement(1, 1, (RELEASE,), 500)], "ticket", TERMS, 10)
     window.on_acknowledge("a", [Acknowledgement(2, 2, (RELEASE,), 0)], "ticket", RESTING, 10)
     assert stored_runs(window.ready()) == (
-        Stored(1, 1, RecordState.AVAILABLE, 1, 510),
-        Stored(2, 2, RecordState.AVAILABLE, 1),
+        StoredRange(1, 1, RecordState.AVAILABLE, 1, 510),
+        StoredRange(2, 2, RecordState.AVAILABLE, 1),
     )
     stored(window, 20)
-    assert window.acquire("b", batches(0, 4), ALL, TERMS, 30) == [Acquired(2, 2, 2)]
+    assert window.acquire("b", batches(0, 4), ALL, TERMS, 30) == [AcquiredRange(2, 2, 2)]
     assert window.ready().due_ms == 510
     window.on_time(509, TERMS)
     assert window.acquire("b", batches(0, 4), ALL, TERMS, 509) == []
     window.on_time(510, TERMS)
     assert window.ready().is_available
-    assert window.acquire("b", batches(0, 4), ALL, TERMS, 510) == [Acquired(1, 1, 2)]
+    assert window.acquire("b", batches(0, 4), ALL, TERMS, 510) == [AcquiredRange(1, 1, 2)]
 
 
-def stored_runs(ready: Ready) -> tuple[Stored, ...]:
+def stored_runs(ready: Ready) -> tuple[StoredRange, ...]:
     assert ready.store is not None
     return ready.store.runs
 
@@ -517,7 +529,9 @@ def test_each_delivery_has_its_back_off_and_the_last_one_goes_on() -> None:
     window, at = Window(0), 0
     for deliveries, rest in ((1, 100), (2, 2000), (3, 2000)):
         window.on_time(at, RESTING)
-        assert window.acquire("a", batches(0, 1), ALL, RESTING, at) == [Acquired(0, 0, deliveries)]
+        assert window.acquire("a", batches(0, 1), ALL, RESTING, at) == [
+            AcquiredRange(0, 0, deliveries)
+        ]
         at += RESTING.lock_ms  # the lock ends by itself
         window.on_time(at, RESTING)
         assert stored_runs(window.ready())[0].rest_ms == at + rest
@@ -527,20 +541,20 @@ def test_each_delivery_has_its_back_off_and_the_last_one_goes_on() -> None:
 
 
 def test_a_loaded_record_rests_on() -> None:
-    window = Window(0, [Stored(0, 3, RecordState.AVAILABLE, 1, 700)])
-    assert window.acquire("a", batches(0, 6), ALL, TERMS, 0) == [Acquired(4, 5, 1)]
+    window = Window(0, [StoredRange(0, 3, RecordState.AVAILABLE, 1, 700)])
+    assert window.acquire("a", batches(0, 6), ALL, TERMS, 0) == [AcquiredRange(4, 5, 1)]
     assert window.ready().due_ms == 700
     window.on_time(700, TERMS)
-    assert window.acquire("a", batches(0, 4), ALL, TERMS, 700) == [Acquired(0, 3, 2)]
+    assert window.acquire("a", batches(0, 4), ALL, TERMS, 700) == [AcquiredRange(0, 3, 2)]
 
 
 def test_what_a_member_leaves_does_not_rest() -> None:
     window = Window(0)
     window.acquire("a", batches(0, 4), ALL, RESTING, 0)
     window.on_left("a", None, RESTING)
-    assert stored_runs(window.ready()) == (Stored(0, 3, RecordState.AVAILABLE, 1),)
+    assert stored_runs(window.ready()) == (StoredRange(0, 3, RecordState.AVAILABLE, 1),)
     stored(window)
-    assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [Acquired(0, 3, 2)]
+    assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [AcquiredRange(0, 3, 2)]
 
 
 BURYING = TERMS._replace(dead_letter_topic="letters")
@@ -641,7 +655,7 @@ def test_a_change_that_is_being_stored_is_whole_whatever_is_read_meanwhile() -> 
     stored(window)
     assert say(window, "a", 1, 9, ACCEPT).store is not None
     read = [ReadBatch(0, 4), ReadBatch(5, 9, due_ms=5000)]
-    assert window.acquire("b", read, ALL, TERMS, 1) == [Acquired(0, 0, 2)]
+    assert window.acquire("b", read, ALL, TERMS, 1) == [AcquiredRange(0, 0, 2)]
     stored(window, 2)
     say(window, "b", 0, 0, ACCEPT, at=3)
     stored(window, 4)

@@ -15,7 +15,7 @@ from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import Ask, Kind, MemberSettings, Wanted
+from moldau.client.group.member import Ask, Kind, MemberSettings, MemberSubscription
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
@@ -75,7 +75,7 @@ class Game:
             member = ConsumerMember(TERMS, f"m{len(self.players)}", self.random)
         player = Player(member)
         self.players.append(player)
-        member.subscribe(Wanted(frozenset(TOPICS)))
+        member.subscribe(MemberSubscription(frozenset(TOPICS)))
         self.poll(player)
         return player
 

@@ -10,7 +10,7 @@ from moldau.client.group.assignors import Subscription, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
-from moldau.client.group.member import Kind, MemberSettings, Wanted
+from moldau.client.group.member import Kind, MemberSettings, MemberSubscription
 from moldau.client.group.subscription_bytes import (
     decode_subscription,
     encode_assignment,
@@ -59,7 +59,7 @@ def change(member: AnyMember, now: float) -> tuple[Kind, tuple[TopicPartition, .
 
 def classic(terms: MemberSettings = TERMS, assignor: str = "range") -> ClassicConsumer:
     member = ClassicConsumer(terms, load_assignors([assignor]), random.Random(1))
-    member.subscribe(Wanted(frozenset(["t"])))
+    member.subscribe(MemberSubscription(frozenset(["t"])))
     member.on_poll(0.0)
     return member
 
@@ -135,7 +135,7 @@ def cooperative() -> ClassicConsumer:
 def modern() -> ConsumerMember:
     """Owns t-0 and t-1 of the old topic, in epoch 3."""
     member = ConsumerMember(TERMS, "m", random.Random(1))
-    member.subscribe(Wanted(frozenset(["t"])))
+    member.subscribe(MemberSubscription(frozenset(["t"])))
     member.on_poll(0.0)
     asked(member, 0.0)
     member.on_answer(told(3, {OLD: [0, 1]}), 0.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.client.group.classic import ClassicMemberState
-from moldau.client.group.member import Kind, Wanted
+from moldau.client.group.member import Kind, MemberSubscription
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
@@ -146,7 +146,7 @@ def test_not_of_a_topic_that_is_not_wanted_any_more() -> None:
     member = cooperative()
     before = member.identity
     hears_of_a_rebalance(member)
-    member.subscribe(Wanted(frozenset(["another"])))
+    member.subscribe(MemberSubscription(frozenset(["another"])))
     member.ready(1.5)
     assert not member.may_commit_later(before, T0)
     assert change(member, 1.5) == (Kind.REVOKED, (T0, T1))

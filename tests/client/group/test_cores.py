@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.client.group.member import Wanted
+from moldau.client.group.member import MemberSubscription
 from tests.client.group.drive import Game
 from tests.client.group.member_kinds import KINDS
 
@@ -31,7 +31,7 @@ def turn(game: Game) -> None:
         game.join()
     elif chosen == 19:
         fewer = frozenset(random.choice((("t",), ("u",), ("t", "u"))))
-        player.member.subscribe(Wanted(fewer))
+        player.member.subscribe(MemberSubscription(fewer))
     else:
         game.now += 0.2
 
@@ -49,7 +49,7 @@ def test_nobody_reads_what_another_one_reads_and_all_is_read(
         game.check()
     for player in game.players:
         game.lose(player)
-        player.member.subscribe(Wanted(frozenset(("t", "u"))))
+        player.member.subscribe(MemberSubscription(frozenset(("t", "u"))))
     game.settle()
     assert game.is_settled()
 
@@ -84,7 +84,7 @@ def test_who_leaves_gives_everything_up_first(protocol: str, assignor: str) -> N
     game.settle(20)
     assert first.member.owned
     assert second.member.owned
-    second.member.subscribe(Wanted())
+    second.member.subscribe(MemberSubscription())
     for _ in range(3):
         game.act(second)
         game.deliver(second)

@@ -13,7 +13,7 @@ from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import MemberSettings, Wanted
+from moldau.client.group.member import MemberSettings, MemberSubscription
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
@@ -169,7 +169,7 @@ def test_who_finds_its_name_in_use_may_try_again() -> None:
 
 def test_a_name_in_use_is_told_once_for_each_time_that_it_is_asked_for() -> None:
     member = ConsumerMember(MemberSettings("g", instance_id="i"), "m", random.Random(1))
-    member.subscribe(Wanted(frozenset(["t"])))
+    member.subscribe(MemberSubscription(frozenset(["t"])))
     for now in (0.0, 1.0):
         member.on_poll(now)
         assert member.ready(now).ask is not None
@@ -191,7 +191,7 @@ class _Static:
         terms = MemberSettings("g", instance_id="i", session_timeout_s=1000.0)
         self.core = ClassicConsumer(terms, load_assignors(["range"]), random.Random(7))
         self.now = 1.0
-        self.core.subscribe(Wanted(frozenset({"t"})))
+        self.core.subscribe(MemberSubscription(frozenset({"t"})))
         self.joins = 0
 
     def asked(self) -> Any:

@@ -17,13 +17,13 @@ from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import NOBODY, Change, Identity, Kind, Wanted
+from moldau.client.group.member import NOBODY, Change, Identity, Kind, MemberSubscription
 from moldau.errors.codes import ErrorCode
 from moldau.link.metadata import TopicPartition
 from tests.client.group.drive import TERMS, TOPICS, Game, Player
 from tests.client.group.member_kinds import KINDS
 
-ALL = Wanted(frozenset(TOPICS))
+ALL = MemberSubscription(frozenset(TOPICS))
 TRIES_MAX = 7
 
 
@@ -135,7 +135,7 @@ class LongGame(Game):
     def unsubscribe(self, user: User) -> None:
         """Gives everything up."""
         user.is_subscribed = False
-        user.member.subscribe(Wanted())
+        user.member.subscribe(MemberSubscription())
 
     def close(self, user: User) -> None:
         """Ends what runs, commits, and leaves."""
@@ -193,7 +193,7 @@ def comes_and_goes(game: LongGame, user: User, chosen: int) -> None:
     else:
         topics = game.random.choice((("t",), ("u",), ("t", "u")))
         user.is_subscribed = True
-        user.member.subscribe(Wanted(frozenset(topics)))
+        user.member.subscribe(MemberSubscription(frozenset(topics)))
 
 
 @pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "static"])

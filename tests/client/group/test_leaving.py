@@ -15,7 +15,7 @@ from moldau.client.group.classic import ClassicMemberState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
-from moldau.client.group.member import NOBODY, Change, Kind, MemberSettings, Wanted
+from moldau.client.group.member import NOBODY, Change, Kind, MemberSettings, MemberSubscription
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -74,7 +74,7 @@ def test_a_generation_that_has_begun_is_finished_first() -> None:
     member = one()
     before = member.identity
     joins(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert begun(member).partitions == (T0, T1)
     assert member.is_rebalancing, "the others would wait for it"
     assert member.may_commit_later(before, T0)
@@ -92,7 +92,7 @@ def test_one_that_it_has_asked_for_too() -> None:
     member = one()
     hears_of_a_rebalance(member)
     assert isinstance(asked(member, 1.5), JoinGroupRequest)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert (member.state, member.identity.epoch) == (ClassicMemberState.JOINING, 1)
     member.on_answer(joined(2, protocol="cooperative-sticky"), 1.5)
     shares(member)
@@ -103,14 +103,14 @@ def test_one_that_it_has_asked_for_too() -> None:
 def test_but_not_one_that_it_has_not_asked_for() -> None:
     member = one()
     hears_of_a_rebalance(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert (member.state, member.identity.epoch) == (ClassicMemberState.LEAVING, 1)
 
 
 def test_a_static_one_that_waits_for_its_first_answer_leaves_by_its_instance_id() -> None:
     """The coordinator has it as a member already."""
     member = classic(replace(STATIC, leaves_when_closed=True), "range")
-    member.subscribe(Wanted(frozenset({"t"})))
+    member.subscribe(MemberSubscription(frozenset({"t"})))
     assert isinstance(asked(member, 0.0), JoinGroupRequest)
 
     member.leave(is_closing=True)
@@ -125,7 +125,7 @@ def test_a_static_one_that_waits_for_its_first_answer_leaves_by_its_instance_id(
 def test_it_does_not_wait_for_a_generation_when_all_is_given_up() -> None:
     member = one()
     joins(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
     assert member.state is ClassicMemberState.LEAVING
     assert isinstance(asked(member, 1.6), LeaveGroupRequest)
@@ -140,7 +140,7 @@ def test_a_generation_that_ends_before_it_is_shared_out_is_the_one_to_commit_in(
     if how == "closes":
         member.hold()
     else:
-        member.subscribe(Wanted())
+        member.subscribe(MemberSubscription())
     shares(member, REFUSED)
     assert member.identity == before._replace(epoch=2)
     assert member.may_commit_later(before, T0)
@@ -159,7 +159,7 @@ def test_who_has_missed_a_generation_commits_nothing(how: str) -> None:
     if how == "closes":
         member.hold()
     else:
-        member.subscribe(Wanted())
+        member.subscribe(MemberSubscription())
     shares(member, REFUSED)
     assert member.identity == before
     assert not member.may_commit_later(before, T0)
@@ -169,7 +169,7 @@ def test_nor_does_a_static_one_when_it_has_its_share_again() -> None:
     member = one(STATIC)
     before = member.identity
     joins(member, generation=3)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     shares(member)
     assert member.identity == before
     assert not member.may_commit_later(before, T0)
@@ -178,7 +178,7 @@ def test_nor_does_a_static_one_when_it_has_its_share_again() -> None:
 def test_who_is_thrown_out_meanwhile_leaves_at_once() -> None:
     member = one()
     joins(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     unknown = SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b"")
     shares(member, unknown)
     assert (member.is_out, member.identity) == (True, NOBODY)
@@ -188,7 +188,7 @@ def test_who_is_thrown_out_meanwhile_leaves_at_once() -> None:
 def test_a_coordinator_that_gives_no_answer_is_asked_again() -> None:
     member = one()
     joins(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     member.on_topics({"t": [frozenset()] * 2}, 1.5)
     asked(member, 1.5)
     member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 1.5)
@@ -200,7 +200,7 @@ def test_a_static_member_is_one_until_it_has_given_all_up() -> None:
     member = classic(STATIC)
     settle(member)
     before = member.identity
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert begun(member).kind is Kind.REVOKED
     hears_of_a_rebalance(member)
     assert member.identity == before
@@ -212,7 +212,7 @@ def test_a_static_member_is_one_until_it_has_given_all_up() -> None:
 def test_but_no_longer_than_somebody_waits_for_that() -> None:
     member = classic(STATIC)
     settle(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert begun(member).kind is Kind.REVOKED
     member.ready(100.0)
     assert (member.is_out, member.identity) == (True, NOBODY)
@@ -237,7 +237,7 @@ def test_who_cannot_share_partitions_out_leaves_all_the_same(how: str) -> None:
     if how == "closes":
         member.hold()
     else:
-        member.subscribe(Wanted())
+        member.subscribe(MemberSubscription())
     member.on_topics({"t": [frozenset()] * 2}, 1.6)
     assert "ZeroDivisionError" in str(member.notices[-1])
     assert not member.may_commit_later(before._replace(epoch=2), T0), "no share will come"
@@ -252,7 +252,7 @@ def test_what_is_lost_already_is_not_revoked() -> None:
     member = one()
     member.ready(100.0)
     assert member.has_change()
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert change(member, 100.0) == (Kind.LOST, (T0, T1))
     assert not member.has_change()
 
@@ -260,8 +260,8 @@ def test_what_is_lost_already_is_not_revoked() -> None:
 def test_who_subscribes_again_meanwhile_leaves_all_the_same_and_joins_anew() -> None:
     member = one()
     joins(member)
-    member.subscribe(Wanted())
-    member.subscribe(Wanted(frozenset(["another"])))
+    member.subscribe(MemberSubscription())
+    member.subscribe(MemberSubscription(frozenset(["another"])))
     shares(member)
     assert member.state is ClassicMemberState.LEAVING
     assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
@@ -271,7 +271,7 @@ def test_by_the_newer_protocol_it_hears_of_the_epoch_that_it_is_in() -> None:
     member = modern()
     before = member.identity
     asked(member, 1.0)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert member.state is ConsumerState.LEAVING
     assert member.has_change()
     member.on_answer(told(before.epoch + 1, None), 1.0)
@@ -291,7 +291,7 @@ def test_by_the_newer_protocol_it_hears_of_the_epoch_that_it_is_in() -> None:
 def test_by_the_newer_protocol_its_signs_of_life_tell_what_it_owns() -> None:
     """An answer was lost: it is in the epoch before, where the coordinator wants to know that."""
     member = modern()
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert begun(member).kind is Kind.REVOKED
     request = asked(member, 1.0)
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
@@ -310,7 +310,7 @@ def test_by_the_newer_protocol_its_signs_of_life_tell_what_it_owns() -> None:
 def test_and_when_it_is_thrown_out_meanwhile_it_is_nobody(code: ErrorCode) -> None:
     member = modern()
     before = member.identity
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     asked(member, 1.0)
     member.on_answer(told(0, error=code), 1.0)
     assert (member.is_out, member.identity) == (True, NOBODY)
@@ -328,7 +328,7 @@ def test_but_not_while_something_comes_which_they_would_leave_out() -> None:
     asked(member, 1.0)
     member.on_answer(told(5, {OLD: [0, 1]}), 1.0)
     assert begun(member).partitions == (T1,)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     request = asked(member, 2.5)
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     assert request.topic_partitions is None
@@ -340,7 +340,7 @@ def test_a_user_who_never_comes_back_keeps_no_member(kind: str, has_begun: bool)
     """He gave up to unsubscribe: what he was about to commit is not waited for any longer than for
     a poll."""
     member: ClassicConsumer | ConsumerMember = one() if kind == "classic" else modern()
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     if has_begun:
         begun(member)
     assert not is_parting(member, 1.0)
@@ -357,11 +357,11 @@ def test_a_user_who_never_comes_back_keeps_no_member(kind: str, has_begun: bool)
 def test_nor_does_one_who_has_waited_that_long_and_comes_back(kind: str) -> None:
     """What he gives up the next time is waited for again."""
     member: ClassicConsumer | ConsumerMember = one() if kind == "classic" else modern()
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert is_parting(member, 60.0)
     member.on_answer(KafkaError(ErrorCode.NETWORK_EXCEPTION), 60.0)
     change(member, 61.0)
-    member.subscribe(Wanted(frozenset(["t"])))
+    member.subscribe(MemberSubscription(frozenset(["t"])))
     member.on_poll(61.0)
     assert isinstance(asked(member, 61.0), JoinGroupRequest | ConsumerGroupHeartbeatRequest)
     if isinstance(member, ClassicConsumer):
@@ -373,7 +373,7 @@ def test_nor_does_one_who_has_waited_that_long_and_comes_back(kind: str) -> None
     if isinstance(member, ConsumerMember):
         asked(member, 61.0)
         member.on_answer(told(7), 61.0)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert not is_parting(member, 62.0)
 
 

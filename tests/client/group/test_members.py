@@ -10,7 +10,7 @@ from moldau.client.group.assignors import Subscription
 from moldau.client.group.classic import ClassicMemberState as ClassicState
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
-from moldau.client.group.member import NOBODY, Kind, Wanted
+from moldau.client.group.member import NOBODY, Kind, MemberSubscription
 from moldau.client.group.subscription_bytes import (
     decode_subscription,
     encode_assignment,
@@ -54,7 +54,7 @@ from tests.client.group.single_members import (
 def test_who_gives_everything_up_before_it_leaves_lives_on_and_does_not_spin() -> None:
     member = classic()
     settle(member)
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     wake = member.ready(0.5).wake
     assert wake is not None
     assert wake > 0.5
@@ -72,9 +72,9 @@ def test_an_answer_to_who_a_static_member_was_before_counts_no_more() -> None:
     member.on_answer(joined(), 0.0)
     member.on_topics({"t": [frozenset()] * 2}, 0.0)
     asked(member, 0.0)  # its share
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert member.is_out
-    member.subscribe(Wanted(frozenset(["t"])))
+    member.subscribe(MemberSubscription(frozenset(["t"])))
     member.on_poll(0.1)
     assert member.state is ClassicState.JOINING
     member.on_answer(SyncGroupResponse(error_code=0, assignment=encode_assignment([T0])), 0.2)
@@ -250,7 +250,7 @@ def test_a_group_that_has_turned_into_a_classic_one_is_joined_anew() -> None:
 
 def test_a_group_that_is_of_another_type_from_the_beginning_is_told() -> None:
     member = ConsumerMember(TERMS, "m", random.Random(1))
-    member.subscribe(Wanted(frozenset(["t"])))
+    member.subscribe(MemberSubscription(frozenset(["t"])))
     member.on_poll(0.0)
     asked(member, 0.0)
     member.on_answer(told(0, error=ErrorCode.GROUP_ID_NOT_FOUND), 0.0)
@@ -323,7 +323,7 @@ def test_until_the_user_has_given_the_old_topic_up_the_old_id_is_what_is_owned()
 
 def test_who_leaves_lives_on_while_it_gives_up() -> None:
     member = modern()
-    member.subscribe(Wanted())
+    member.subscribe(MemberSubscription())
     assert member.state is ConsumerState.LEAVING
     wake = member.ready(0.5).wake
     assert wake is not None

@@ -26,7 +26,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.consumer.share.reader import ShareReader
-from moldau.client.consumer.share.session import Acquired
+from moldau.client.consumer.share.session import AcquiredFetch
 from moldau.records import walk
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
@@ -343,7 +343,7 @@ def test_damaged_records_are_rejected_and_those_before_them_and_of_other_partiti
 ) -> None:
     arrive = ShareReader._arrive
 
-    async def damage(reader: ShareReader, fetched: Acquired) -> None:
+    async def damage(reader: ShareReader, fetched: AcquiredFetch) -> None:
         if fetched.where.partition == 0:
             data = bytearray(fetched.data)
             data[[*walk(data)][batch].position + at] ^= 0xFF

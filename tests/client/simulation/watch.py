@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from unittest.mock import patch
 
-from moldau.broker.coordinator.batches import Ended, Stored
+from moldau.broker.coordinator.batches import StoredRecord, TransactionMarker
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.states import ClassicGroupState as ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
@@ -93,7 +93,7 @@ class Watch:
         self._broker = broker
         self._partitions = partitions
         self._shards: dict[int, Shard] = {}
-        self._found: dict[RunningShard[Groups], list[Stored]] = {}
+        self._found: dict[RunningShard[Groups], list[StoredRecord]] = {}
         """What shards that are being loaded have read."""
 
     @contextmanager
@@ -390,14 +390,16 @@ class Watch:
         return seen
 
     def _on_replay(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seen(shell: RunningShard[Groups], entries: Sequence[Stored | Ended]) -> None:
+        def seen(
+            shell: RunningShard[Groups], entries: Sequence[StoredRecord | TransactionMarker]
+        ) -> None:
             original(shell, entries)
             found = self._found.setdefault(shell, [])
-            found += [each for each in entries if isinstance(each, Stored)]
+            found += [each for each in entries if isinstance(each, StoredRecord)]
 
         return seen
 
-    def _loaded(self, shell: RunningShard[Groups], found: list[Stored]) -> None:
+    def _loaded(self, shell: RunningShard[Groups], found: list[StoredRecord]) -> None:
         index, end = shell.partition.index, shell.partition.log_end_offset
         shard, live = self._shards.setdefault(index, Shard()), shell.shard
         demand(

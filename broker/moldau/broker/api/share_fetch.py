@@ -32,7 +32,7 @@ from moldau.broker.replication.partition import READ_COMMITTED
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
 from moldau.broker.settings.share import group_share_max_share_sessions
-from moldau.broker.share.batches import Found, read_batches, sliced, timed
+from moldau.broker.share.batches import LocatedBatch, read_batches, sliced, timed
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from moldau.broker.share.window import AcquireLimits
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.quota.waits import ThrottleTimes
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.share.partition import SharePartition
-    from moldau.broker.share.piece import Acquired
+    from moldau.broker.share.piece import AcquiredRange
     from moldau.broker.share.sessions import SessionKey, TopicIdPartition
 
 STRICT: Final = 1
@@ -313,7 +313,7 @@ class ShareFetch(DelayedAnswer):
 
     def _acquire_one(
         self, share: SharePartition, wanted: AcquireLimits, max_bytes: int, *, is_first: bool
-    ) -> tuple[LogSlice | bytes, list[Acquired]]:
+    ) -> tuple[LogSlice | bytes, list[AcquiredRange]]:
         """Acquire records of one share partition. Slices without any that are wanted are passed
         over."""
         window = share.window
@@ -390,7 +390,7 @@ def _read(share: SharePartition, offset: int, max_bytes: int, *, is_first: bool)
     return found
 
 
-def _batches(share: SharePartition, offset: int, read: LogSlice) -> list[Found]:
+def _batches(share: SharePartition, offset: int, read: LogSlice) -> list[LocatedBatch]:
     if not len(read):
         return []
     aborted: dict[int, list[int]] = {}

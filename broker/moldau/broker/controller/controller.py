@@ -26,7 +26,7 @@ from moldau.broker.controller import (
 )
 from moldau.broker.controller.directory_assignment import assign_replicas_to_dirs
 from moldau.broker.controller.elections import elect_leaders, elect_uncleanly, give_back
-from moldau.broker.controller.feature_updates import Asked, update_features
+from moldau.broker.controller.feature_updates import FeatureRequest, update_features
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.isr_changes import alter_partition
 from moldau.broker.controller.liveness import Liveness
@@ -258,7 +258,7 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
         at.image,
         at.rules,
         request,
-        Asked(context.version, inputs.kraft_version, inputs.check_kraft_version),
+        FeatureRequest(context.version, inputs.kraft_version, inputs.check_kraft_version),
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),

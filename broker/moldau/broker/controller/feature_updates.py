@@ -55,7 +55,7 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-class Asked(NamedTuple):
+class FeatureRequest(NamedTuple):
     """What else decides about a request: its version, as old ones encode downgrades differently,
     the level of the quorum's own protocol, and a check of another level of it, which raises
     KafkaError."""
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
 
 
 def update_features(
-    image: Image, rules: Rules, request: UpdateFeaturesRequest, asked: Asked
+    image: Image, rules: Rules, request: UpdateFeaturesRequest, asked: FeatureRequest
 ) -> Outcome[UpdateFeaturesResponse]:
     """Update the levels. kraft.version may be named at its present level, as `kafka-features` does
     with every release."""
@@ -148,7 +148,7 @@ def _check(
             raise _refusal(update, f"a downgrade from {now} would lose metadata")
 
 
-def _check_kraft_version(update: FeatureUpdateKey, asked: Asked) -> None:
+def _check_kraft_version(update: FeatureUpdateKey, asked: FeatureRequest) -> None:
     level = update.max_version_level
     if level < asked.kraft_version:
         raise _refusal(update, "it is never lowered, because the log names the voters")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moldau.config import Settings
 
 
-class Stored(NamedTuple):
+class StoredSetting(NamedTuple):
     """A dynamic setting of one broker or of all."""
 
     name: str
@@ -58,10 +58,10 @@ def check_stored(started_with: Settings, dynamic: DynamicConfigs, directory: str
     )
 
 
-def blamed(started_with: Settings, dynamic: DynamicConfigs) -> list[Stored]:
+def blamed(started_with: Settings, dynamic: DynamicConfigs) -> list[StoredSetting]:
     """Return the dynamic settings whose deletion is enough, without any that may stay."""
-    stored = [Stored(name, is_of_all=True) for name in sorted(dynamic.all_brokers)]
-    stored += [Stored(name, is_of_all=False) for name in sorted(dynamic.one_broker)]
+    stored = [StoredSetting(name, is_of_all=True) for name in sorted(dynamic.all_brokers)]
+    stored += [StoredSetting(name, is_of_all=False) for name in sorted(dynamic.one_broker)]
     taken = stored
     for each in stored:
         fewer = [other for other in taken if other != each]
@@ -70,14 +70,14 @@ def blamed(started_with: Settings, dynamic: DynamicConfigs) -> list[Stored]:
     return taken
 
 
-def _without(dynamic: DynamicConfigs, taken: Sequence[Stored]) -> DynamicConfigs:
+def _without(dynamic: DynamicConfigs, taken: Sequence[StoredSetting]) -> DynamicConfigs:
     all_brokers, one_broker = dict(dynamic.all_brokers), dict(dynamic.one_broker)
     for each in taken:
         del (all_brokers if each.is_of_all else one_broker)[each.name]
     return DynamicConfigs(all_brokers, one_broker)
 
 
-def _commands(to_blame: Sequence[Stored]) -> Iterator[str]:
+def _commands(to_blame: Sequence[StoredSetting]) -> Iterator[str]:
     for is_of_all in (False, True):
         names = [each.name for each in to_blame if each.is_of_all is is_of_all]
         if names:

@@ -29,7 +29,7 @@ from moldau.records import (
 _ENDS: Final[dict[int, bool]] = {ControlType.ABORT: False, ControlType.COMMIT: True}
 
 
-class Stored(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record and its key and value, as read from the log."""
 
     offset: int
@@ -38,7 +38,7 @@ class Stored(NamedTuple):
     value: LogValue | None
 
 
-class Ended(NamedTuple):
+class TransactionMarker(NamedTuple):
     """A transaction marker."""
 
     offset: int
@@ -49,7 +49,7 @@ class Ended(NamedTuple):
 class Piece(NamedTuple):
     """The records of a part of the log, and where the next part begins."""
 
-    entries: list[Stored | Ended]
+    entries: list[StoredRecord | TransactionMarker]
     next_offset: int
     unknown: int
     """The number of records without a schema."""
@@ -86,7 +86,7 @@ def encode_batch(
 def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
     """Decode the whole batches in `data`, from `offset` on. Raise MalformedMessage or CorruptRecord
     if the log cannot be read."""
-    entries: list[Stored | Ended] = []
+    entries: list[StoredRecord | TransactionMarker] = []
     unknown = 0
     next_offset = offset
     for batch in walk(data):
@@ -96,7 +96,7 @@ def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
             for control in control_records(batch):
                 is_commit = _ENDS.get(control.type)
                 if is_commit is not None and control.offset >= offset:
-                    entries.append(Ended(control.offset, header.producer_id, is_commit))
+                    entries.append(TransactionMarker(control.offset, header.producer_id, is_commit))
         else:
             producer_id = header.producer_id if header.is_transactional else NO_PRODUCER.id
             for record in batch.records():
@@ -107,12 +107,14 @@ def decode_piece(log: CoordinatorLog, data: Buffer, offset: int) -> Piece:
                 except UnknownRecordType:
                     unknown += 1
                     continue
-                entries.append(Stored(record.offset, producer_id, key, value))
+                entries.append(StoredRecord(record.offset, producer_id, key, value))
         next_offset = max(next_offset, header.last_offset + 1)
     return Piece(entries, next_offset, unknown)
 
 
-def chunks(entries: list[Stored | Ended], size: int) -> Iterator[list[Stored | Ended]]:
+def chunks(
+    entries: list[StoredRecord | TransactionMarker], size: int
+) -> Iterator[list[StoredRecord | TransactionMarker]]:
     """Split the entries into parts of at most `size` entries."""
     for start in range(0, len(entries), size):
         yield entries[start : start + size]

@@ -27,9 +27,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias
 
 from moldau.broker.coordinator.batches import (
-    Ended,
     Piece,
-    Stored,
+    StoredRecord,
+    TransactionMarker,
     chunks,
     decode_piece,
     encode_batch,
@@ -379,10 +379,10 @@ class RunningShard(Generic[S]):
     def _decode(self, piece: LogSlice, offset: int) -> Piece:
         return decode_piece(self._services.schema, piece.read(), offset)
 
-    def _replay(self, entries: Sequence[Stored | Ended]) -> None:
+    def _replay(self, entries: Sequence[StoredRecord | TransactionMarker]) -> None:
         now_ms = self._now_ms()
         for entry in entries:
-            if isinstance(entry, Stored):
+            if isinstance(entry, StoredRecord):
                 self.shard.replay(entry.offset, entry.producer_id, entry.key, entry.value, now_ms)
             else:
                 self.shard.replay_end(entry.producer_id, is_commit=entry.is_commit)

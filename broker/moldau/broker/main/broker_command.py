@@ -68,7 +68,7 @@ class BrokerCommand:
         start.add_argument(
             "--cluster-id",
             metavar="ID",
-            help="format empty directories for that cluster, whose voters the settings name",
+            help="format empty directories for that cluster; the settings name its voters",
         )
         start.add_argument(
             "--kafka-environment",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.settings import read_listeners
 from moldau.broker.settings.network import moldau_listeners_insecure
-from moldau.config import Given, Source, SourceKind
+from moldau.config import GivenValue, Source, SourceKind
 from moldau.errors import ConfigError
 from moldau.link.addresses import Address
 
@@ -56,7 +56,7 @@ def insecure_layer(arguments: Namespace, settings: Settings) -> Layer:
         option = "--kafka-environment"
     else:
         return ()
-    return (Given(row.name, "true", Source(SourceKind.COMMAND_LINE, option)),)
+    return (GivenValue(row.name, "true", Source(SourceKind.COMMAND_LINE, option)),)
 
 
 def refuse_exposed(settings: Settings) -> None:

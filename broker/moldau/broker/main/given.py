@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import UsageError
 
 if TYPE_CHECKING:
-    from moldau.config import ConfigProvider, Given, Layer, Settings
+    from moldau.config import ConfigProvider, GivenValue, Layer, Settings
     from moldau.config.given import RawValue
     from moldau.runtime.files import Files
 
@@ -159,10 +159,10 @@ def _image_ground(
 
 
 def _data_layer(directory: str | None) -> Layer:
-    from moldau.config import Given, Source, SourceKind
+    from moldau.config import GivenValue, Source, SourceKind
 
     source = Source(SourceKind.COMMAND_LINE, "--data")
-    return () if directory is None else (Given(_DIRECTORIES, directory, source),)
+    return () if directory is None else (GivenValue(_DIRECTORIES, directory, source),)
 
 
 def _prepared(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:
@@ -171,7 +171,7 @@ def _prepared(layer: Layer, providers: Mapping[str, ConfigProvider]) -> Layer:
     return tuple(map(_rooted, resolve_references(layer, providers)))
 
 
-def _rooted(given: Given) -> Given:
+def _rooted(given: GivenValue) -> GivenValue:
     if given.name not in _PATHS or not given.value:
         return given
     if given.name == _CORDONED and "".join(given.value).strip() == "*":

@@ -142,7 +142,7 @@ def _warn_of_ignored(loggers: Loggers, environment: Mapping[str, str]) -> None:
 def _options_layer(arguments: Namespace) -> Layer:
     """Return the settings of options that are short for one."""
     from moldau.broker.settings import console, registry, telemetry
-    from moldau.config import Given, Source, SourceKind
+    from moldau.config import GivenValue, Source, SourceKind
 
     given = {
         "--metrics": (telemetry.moldau_metrics_listener, arguments.metrics),
@@ -151,7 +151,7 @@ def _options_layer(arguments: Namespace) -> Layer:
         "--console": (console.moldau_console_listener, arguments.console),
     }
     return tuple(
-        Given(setting.name, value, Source(SourceKind.COMMAND_LINE, option))
+        GivenValue(setting.name, value, Source(SourceKind.COMMAND_LINE, option))
         for option, (setting, value) in given.items()
         if value is not None
     )

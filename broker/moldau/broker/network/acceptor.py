@@ -46,7 +46,7 @@ _WAIT_SECONDS_MAX: Final = 30.0
 one keeps its place until then; clients give up sooner."""
 
 
-class Arriving:
+class NewConnection:
     """The place of a connection until its handshake ends. Satisfies `Guest` and `Admission`."""
 
     __slots__ = ("_is_counted", "_transport", "acceptor", "address", "is_admitted", "listener")
@@ -128,18 +128,18 @@ class Entrance:
     ) -> None:
         self.reactor = reactor
         self.open_direct = open_direct
-        self.limits: ConnectionLimits[Connection | Arriving] = ConnectionLimits(
+        self.limits: ConnectionLimits[Connection | NewConnection] = ConnectionLimits(
             reactor.options, room
         )
         self._is_timed = False
 
-    def arrive(self, connection: Connection | Arriving) -> Verdict:
+    def arrive(self, connection: Connection | NewConnection) -> Verdict:
         """Decide on a new connection. A waiting one is admitted later."""
         now = self.reactor.precise_now()
         verdict = self.limits.arrive(connection, now)
         if verdict is Verdict.WAITING:
             self._wait_for_time(now)
-        elif verdict is Verdict.ADMITTED and not isinstance(connection, Arriving):
+        elif verdict is Verdict.ADMITTED and not isinstance(connection, NewConnection):
             self.make_room_for(connection)
         return verdict
 
@@ -149,7 +149,7 @@ class Entrance:
         if self.limits.must_yield and self.limits.is_protected(connection.listener):
             self._make_room()
 
-    def leave(self, connection: Connection | Arriving) -> None:
+    def leave(self, connection: Connection | NewConnection) -> None:
         """Forget a connection that has ended, and admit waiting ones."""
         self.limits.leave(connection)
         self.let_in()
@@ -160,7 +160,7 @@ class Entrance:
         for connection in self.limits.enter(now, _has_ended):
             if not connection.is_admitted:
                 _give_up(connection)
-            elif isinstance(connection, Arriving):
+            elif isinstance(connection, NewConnection):
                 connection.begin()
             else:
                 connection.acceptor.let_in(connection)
@@ -191,13 +191,13 @@ class Entrance:
             oldest.abort(Reason.MADE_ROOM)
 
 
-def _has_ended(connection: Connection | Arriving) -> bool:
+def _has_ended(connection: Connection | NewConnection) -> bool:
     return has_ended(connection.transport_info("socket"))
 
 
-def _give_up(connection: Connection | Arriving) -> None:
+def _give_up(connection: Connection | NewConnection) -> None:
     """Close a connection that waited in line, and is out of it."""
-    if isinstance(connection, Arriving):
+    if isinstance(connection, NewConnection):
         connection.give_up()
     else:
         connection.is_in_line = False
@@ -252,7 +252,7 @@ class Acceptor:
         if self._is_closed:
             connection.abort(Reason.STOPPED)
             return
-        arriving: Arriving | None = connection.transport_info(ADMISSION)
+        arriving: NewConnection | None = connection.transport_info(ADMISSION)
         if arriving is not None:
             arriving.hand_over(connection)
             self.entrance.make_room_for(connection)
@@ -274,9 +274,9 @@ class Acceptor:
                 connection.abort(reason)
         self.count()
 
-    def before_handshake(self, transport: TlsTransport) -> Arriving:
+    def before_handshake(self, transport: TlsTransport) -> NewConnection:
         """Give a connection its place before its handshake, put it in line, or reject it."""
-        arriving = Arriving(self, transport)
+        arriving = NewConnection(self, transport)
         if self._is_closed:
             arriving.refuse()
             return arriving

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.replication.follower import Action, Marks
-from moldau.broker.replication.leader_fetch import Asked, LeaderFetch, LogStep, Refusal
+from moldau.broker.replication.leader_fetch import LeaderFetch, LogStep, Refusal, RequestedPartition
 from moldau.broker.replication.session import FollowerPosition, FollowerSessionRequest
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -324,7 +324,7 @@ class LeaderFetcher:
                     self._ground.quota().record(len(whole), self._now_ms())
         partition.take_over(data.high_watermark, data.log_start_offset)
 
-    async def _ask_ends(self, asked: Asked[Followed]) -> None:
+    async def _ask_ends(self, asked: RequestedPartition[Followed]) -> None:
         """Request the ends of the leader's log."""
         try:
             start = await self._offset(asked, _EARLIEST)
@@ -335,7 +335,7 @@ class LeaderFetcher:
         else:
             self._core.on_ends(asked, start, end, self._now_ms())
 
-    async def _offset(self, asked: Asked[Followed], timestamp: int) -> int:
+    async def _offset(self, asked: RequestedPartition[Followed], timestamp: int) -> int:
         partition = asked.replica.partition
         row = ListOffsetsPartition(
             partition_index=partition.index,

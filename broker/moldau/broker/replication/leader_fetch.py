@@ -80,7 +80,7 @@ class Replica(Protocol):
 R = TypeVar("R", bound=Replica)
 
 
-class Asked(NamedTuple, Generic[R]):
+class RequestedPartition(NamedTuple, Generic[R]):
     """A partition of the last request, as it was then."""
 
     key: Key
@@ -115,7 +115,7 @@ class Ready(Generic[R]):
 
     steps: tuple[LogStep[R], ...] = ()
     """Tell errors with `on_step_failed`."""
-    questions: tuple[Asked[R], ...] = ()
+    questions: tuple[RequestedPartition[R], ...] = ()
     """Ask the leader where these logs begin and end, and tell `on_ends` or `on_no_ends`."""
     refusals: tuple[Refusal[R], ...] = ()
     request: FollowerSessionRequest | None = None
@@ -136,13 +136,13 @@ class LeaderFetch(Generic[R]):
         self._replicas: dict[Key, R] = {}
         self._paused: dict[Key, int] = {}
         """The time until which a partition is left out."""
-        self._asked: dict[Key, Asked[R]] = {}
+        self._asked: dict[Key, RequestedPartition[R]] = {}
         """The partitions of the session."""
         self._touched: dict[Key, None] = {}
         """The partitions to check for the next request."""
         self._session = FollowerSession()
         self._steps: list[LogStep[R]] = []
-        self._questions: list[Asked[R]] = []
+        self._questions: list[RequestedPartition[R]] = []
         self._refusals: list[Refusal[R]] = []
         self._rest_until_ms = 0
         """The time before which nothing is sent: the leader did not answer."""
@@ -197,7 +197,7 @@ class LeaderFetch(Generic[R]):
             self.on_failed(now_ms)
             return
         self._session.answered(response.session_id)
-        named: list[Asked[R]] = []
+        named: list[RequestedPartition[R]] = []
         for topic in response.responses:
             for data in topic.partitions:
                 key = topic.topic_id, data.partition_index
@@ -214,7 +214,9 @@ class LeaderFetch(Generic[R]):
         """A step could not be carried out, for example because the response was damaged."""
         self._pause(key, now_ms)
 
-    def on_ends(self, asked: Asked[R], leader_start: int, leader_end: int, now_ms: int) -> None:
+    def on_ends(
+        self, asked: RequestedPartition[R], leader_start: int, leader_end: int, now_ms: int
+    ) -> None:
         """The leader told where its log begins and ends."""
         if self._is_current(asked):
             step = follower.on_ends(asked.replica.marks, leader_start, leader_end)
@@ -225,7 +227,7 @@ class LeaderFetch(Generic[R]):
                     LogStep(asked.key, asked.replica, step.action, step.offset, None)
                 )
 
-    def on_no_ends(self, asked: Asked[R], now_ms: int) -> None:
+    def on_no_ends(self, asked: RequestedPartition[R], now_ms: int) -> None:
         """The leader did not tell where its log begins and ends."""
         self._pause(asked.key, now_ms)
 
@@ -265,7 +267,7 @@ class LeaderFetch(Generic[R]):
                     gone.append(key)
                 continue
             epoch, marks = known.leader_epoch, known.marks
-            self._asked[key] = Asked(key, known, epoch, marks.log_end_offset)
+            self._asked[key] = RequestedPartition(key, known, epoch, marks.log_end_offset)
             changed[key] = FollowerPosition(
                 epoch,
                 marks.log_end_offset,
@@ -283,7 +285,7 @@ class LeaderFetch(Generic[R]):
             return True
         return False
 
-    def _judge(self, asked: Asked[R], data: PartitionData, now_ms: int) -> None:
+    def _judge(self, asked: RequestedPartition[R], data: PartitionData, now_ms: int) -> None:
         code = data.error_code
         step = follower.on_fetched(asked.replica.marks, code, data.diverging_epoch)
         if step.action is Action.ASK_ENDS:
@@ -294,7 +296,7 @@ class LeaderFetch(Generic[R]):
             self._refusals.append(Refusal(asked.replica, code))
             self._pause(asked.key, now_ms)
 
-    def _is_current(self, asked: Asked[R]) -> bool:
+    def _is_current(self, asked: RequestedPartition[R]) -> bool:
         replica = asked.replica
         return (
             self._replicas.get(asked.key) is replica

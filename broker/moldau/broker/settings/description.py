@@ -20,7 +20,7 @@ from moldau.broker.settings.quota import (
 )
 from moldau.broker.settings.resource import ResourceSettings
 from moldau.broker.settings.tables import GROUP_SETTINGS, INTERNAL
-from moldau.config import DOUBLE, Given, Settings, SourceKind, UpdateMode
+from moldau.config import DOUBLE, GivenValue, Settings, SourceKind, UpdateMode
 from moldau.config.setting import Absent
 from moldau.config.table import Row
 
@@ -177,7 +177,7 @@ def _listener_entry(settings: Settings, name: str) -> ConfigEntry:
     )
 
 
-def _shown(given: Given) -> str | None:
+def _shown(given: GivenValue) -> str | None:
     shown = given.showable
     return ",".join(shown) if isinstance(shown, tuple) else shown
 

@@ -24,7 +24,7 @@ from moldau.broker.settings.of_listener import (
 )
 from moldau.broker.settings.resource import is_usable
 from moldau.broker.settings.tables import BROKER_SETTINGS
-from moldau.config import CLASS, LIST, Given, Layer, Source, SourceKind, UpdateMode
+from moldau.config import CLASS, LIST, GivenValue, Layer, Source, SourceKind, UpdateMode
 from moldau.config.kinds import trim
 from moldau.config.table import Row
 
@@ -78,7 +78,7 @@ def _refusal(name: str, value: str, one_broker: bool) -> str | None:
         return f"{name} can change only for one listener: {LISTENER_PREFIX}<name>.{name}"
     found = _OF_LISTENER.fullmatch(name)
     base = row if found is None else BROKER_SETTINGS.find(found[1])
-    given = Given(name, value, _NO_PLACE)
+    given = GivenValue(name, value, _NO_PLACE)
     if base is not None and not is_usable(base, given):
         shown = "the value (hidden)" if base.secret else repr(value)
         return f"{name}: {shown} is not allowed; allowed: {base.allowed}"
@@ -152,7 +152,7 @@ def dynamic_layers(
 
 def _layer(values: Mapping[str, str], source: Source, *, one_broker: bool) -> Layer:
     return tuple(
-        Given(name, value, source)
+        GivenValue(name, value, source)
         for name, value in values.items()
         if (BROKER_SETTINGS.find(name) is not None or BROKER_SETTINGS.is_open(name))
         and _refusal(name, value, one_broker) is None

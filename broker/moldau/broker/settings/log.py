@@ -144,7 +144,7 @@ log_preallocate = Setting("log.preallocate", BOOLEAN, False, dynamic=CLUSTER_WID
 log_message_timestamp_type = Setting(
     "log.message.timestamp.type", STRING, "CreateTime", check=one_of("CreateTime", "LogAppendTime"),
     dynamic=CLUSTER_WIDE,
-    doc="Whose time a record carries: the producer's (`CreateTime`) or that of the append "
+    doc="The time that a record carries: the producer's (`CreateTime`) or that of the append "
     "(`LogAppendTime`).")
 log_message_timestamp_before_max_ms = Setting(
     "log.message.timestamp.before.max.ms", LONG, LONG_MAX, check=at_least(0), dynamic=CLUSTER_WIDE,

@@ -15,7 +15,7 @@ from typing import Final
 
 from moldau.broker.settings import network, oauth, sasl, security, tls
 from moldau.broker.settings.listener import read_listeners
-from moldau.config import Given, Settings, SettingTable
+from moldau.config import GivenValue, Settings, SettingTable
 from moldau.config.table import Row
 from moldau.link.login import token_settings
 from moldau.protocol.scram import SCRAM_MECHANISMS
@@ -126,7 +126,7 @@ def own_name(name: str, table: SettingTable, listeners: tuple[str, ...] = ()) ->
     return OwnName(listener, None, setting, row)
 
 
-def own_values(settings: Settings) -> Iterator[tuple[str, OwnName, Given]]:
+def own_values(settings: Settings) -> Iterator[tuple[str, OwnName, GivenValue]]:
     """Yield each name that is given below the prefix, its parts and its value."""
     names = listener_names(settings)
     for name, given in settings.others.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from moldau.config import Given, Layer, Setting, Settings, Source, SourceKind
+from moldau.config import GivenValue, Layer, Setting, Settings, Source, SourceKind
 from moldau.config.kinds import trim
 from moldau.config.table import Row
 
@@ -66,10 +66,10 @@ class ResourceSettings:
 def resource_layer(values: Mapping[str, str], kind: SourceKind, name: str) -> Layer:
     """Return the settings of one resource in the metadata log as a layer."""
     source = Source(kind, name)
-    return tuple(Given(key, value, source) for key, value in values.items())
+    return tuple(GivenValue(key, value, source) for key, value in values.items())
 
 
-def is_usable(row: Row | None, given: Given) -> bool:
+def is_usable(row: Row | None, given: GivenValue) -> bool:
     """Whether the given value is a valid value of this row."""
     if row is None or not isinstance(given.value, str):
         return False

@@ -27,7 +27,7 @@ from moldau.broker.settings.tiered import (
     remote_log_manager_follower_thread_pool_size,
     remote_log_reader_threads,
 )
-from moldau.config import Given, Setting, Settings, Source, SourceKind
+from moldau.config import GivenValue, Setting, Settings, Source, SourceKind
 from moldau.config.kinds import trim
 
 Dynamic: TypeAlias = "tuple[Mapping[str, str], Mapping[str, str]]"
@@ -80,7 +80,9 @@ def in_force(settings: Settings, dynamic: Dynamic, own_name: str, row: Setting[i
     of_all, of_one = dynamic
     for name in dict.fromkeys((own_name, row.name)):
         given = [
-            Given(name, values[name], _NO_PLACE) for values in (of_one, of_all) if name in values
+            GivenValue(name, values[name], _NO_PLACE)
+            for values in (of_one, of_all)
+            if name in values
         ]
         given += [each for each in settings.given_for(name) if each.source.kind not in _DYNAMIC]
         for each in given:

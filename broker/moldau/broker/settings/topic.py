@@ -102,7 +102,7 @@ message_timestamp_before_max_ms = Setting(
 message_timestamp_type = Setting(
     "message.timestamp.type", STRING, "CreateTime", check=one_of("CreateTime", "LogAppendTime"),
     dynamic=CLUSTER_WIDE,
-    doc="Whose time a record carries: the producer's (`CreateTime`) or that of the append "
+    doc="The time that a record carries: the producer's (`CreateTime`) or that of the append "
     "(`LogAppendTime`).")
 min_cleanable_dirty_ratio = Setting(
     "min.cleanable.dirty.ratio", DOUBLE, 0.5, check=between(0.0, 1.0), dynamic=CLUSTER_WIDE,

@@ -21,7 +21,7 @@ from moldau.broker.settings import (
     transaction,
 )
 from moldau.broker.settings.of_listener import OAUTHBEARER, OwnName, own_values
-from moldau.config import Given, Settings
+from moldau.config import GivenValue, Settings
 from moldau.config.table import Row
 from moldau.link.login.oauth_settings import CALLBACKS
 
@@ -42,7 +42,7 @@ UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
 )
 
 
-class Known(NamedTuple):
+class KnownClasses(NamedTuple):
     """The classes that a row may name, and what there is in place of others."""
 
     names: frozenset[str]
@@ -50,15 +50,15 @@ class Known(NamedTuple):
 
 
 _OAUTH: Final = "org.apache.kafka.common.security.oauthbearer."
-NAMED: Final[Mapping[Row, Known]] = {
-    replication.replica_selector_class: Known(
+NAMED: Final[Mapping[Row, KnownClasses]] = {
+    replication.replica_selector_class: KnownClasses(
         replication.RACK_AWARE | replication.LEADER_ONLY, "RackAwareReplicaSelector is there"
     ),
-    security.principal_builder_class: Known(
+    security.principal_builder_class: KnownClasses(
         frozenset((str(security.principal_builder_class.default),)),
         "ssl.principal.mapping.rules makes names of certificates",
     ),
-    oauth.sasl_oauthbearer_jwt_validator_class: Known(
+    oauth.sasl_oauthbearer_jwt_validator_class: KnownClasses(
         frozenset((f"{_OAUTH}DefaultJwtValidator", f"{_OAUTH}BrokerJwtValidator")),
         "tokens are verified by their keys, issuer and audience",
     ),
@@ -101,7 +101,7 @@ def unbuilt(settings: Settings) -> tuple[str, ...]:
     return tuple(found)
 
 
-def missing_there(own: OwnName, given: Given) -> str | None:
+def missing_there(own: OwnName, given: GivenValue) -> str | None:
     """Return why a node cannot start with this value of one listener; None if it can."""
     if own.row not in _OF_LISTENERS or not isinstance(given.value, str):
         return None

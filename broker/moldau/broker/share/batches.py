@@ -15,14 +15,14 @@ from moldau.broker.share.window import ReadBatch
 from moldau.records import HEADER_BYTES, Record, decode_batch, read_header
 
 if TYPE_CHECKING:
-    from moldau.broker.share.piece import Acquired
+    from moldau.broker.share.piece import AcquiredRange
 
 
 DELIVER_AT: Final = "deliver-at"
 _LATEST_MS: Final = 2**53
 
 
-class Found(NamedTuple):
+class LocatedBatch(NamedTuple):
     """A batch and its place in the slice."""
 
     batch: ReadBatch
@@ -30,13 +30,13 @@ class Found(NamedTuple):
     size_bytes: int
 
 
-def read_batches(read: LogSlice, aborted: Mapping[int, Sequence[int]]) -> list[Found]:
+def read_batches(read: LogSlice, aborted: Mapping[int, Sequence[int]]) -> list[LocatedBatch]:
     """Return the whole batches of a slice. `aborted` has the first offsets of the aborted
     transactions of each producer, ascending; empty for groups that see everything.
 
     A transaction ends at the next marker of its producer.
     """
-    found: list[Found] = []
+    found: list[LocatedBatch] = []
     open_: dict[int, list[int]] = {producer: list(firsts) for producer, firsts in aborted.items()}
     position = 0
     while position + HEADER_BYTES <= len(read):
@@ -52,12 +52,14 @@ def read_batches(read: LogSlice, aborted: Mapping[int, Sequence[int]]) -> list[F
             else:
                 is_aborted = True
         batch = ReadBatch(header.base_offset, header.last_offset, is_aborted)
-        found.append(Found(batch, position, size))
+        found.append(LocatedBatch(batch, position, size))
         position += size
     return found
 
 
-def sliced(read: LogSlice, found: Sequence[Found], acquired: Sequence[Acquired]) -> LogSlice:
+def sliced(
+    read: LogSlice, found: Sequence[LocatedBatch], acquired: Sequence[AcquiredRange]
+) -> LogSlice:
     """Return the part of a slice that has the acquired records."""
     first, last = acquired[0].first, acquired[-1].last
     needed = [each for each in found if each.batch.last >= first and each.batch.first <= last]
@@ -66,7 +68,7 @@ def sliced(read: LogSlice, found: Sequence[Found], acquired: Sequence[Acquired])
     return LogSlice(read.source, read.position + start, end - start)
 
 
-def timed(read: LogSlice, found: Sequence[Found], ahead_ms: int) -> list[ReadBatch]:
+def timed(read: LogSlice, found: Sequence[LocatedBatch], ahead_ms: int) -> list[ReadBatch]:
     """Return the batches, cut where the time changes before which records are not delivered. The
     records are read for it. `ahead_ms` is what the wall clock says more than the window's."""
     runs: list[ReadBatch] = []

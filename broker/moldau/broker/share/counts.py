@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.broker.share.piece import AcknowledgeType, Acquired
+from moldau.broker.share.piece import AcknowledgeType, AcquiredRange
 from moldau.broker.share.window import Acknowledgement
 
 
@@ -18,7 +18,7 @@ class ShareCounts:
         self.acknowledged = [0] * len(AcknowledgeType)
         """By what members said."""
 
-    def on_acquired(self, acquired: Iterable[Acquired]) -> None:
+    def on_acquired(self, acquired: Iterable[AcquiredRange]) -> None:
         """A member was given these records."""
         for each in acquired:
             self.delivered += each.last - each.first + 1

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.share.counts import ShareCounts
     from moldau.broker.share.persister import DeadLetters, Loaded, Persister, ShareKey
-    from moldau.broker.share.piece import Acquired
+    from moldau.broker.share.piece import AcquiredRange
     from moldau.broker.share.settings import ShareSettings
     from moldau.logging import Logger
     from moldau.runtime import Clock
@@ -194,7 +194,7 @@ class SharePartition:
 
     def acquire(
         self, member_id: str, read: Sequence[ReadBatch], wanted: AcquireLimits
-    ) -> list[Acquired]:
+    ) -> list[AcquiredRange]:
         """Give a member records that were read from the window's fetch offset."""
         assert self.window is not None
         found = self.window.acquire(member_id, read, wanted, self.settings, self._now_ms())

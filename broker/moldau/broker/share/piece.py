@@ -39,7 +39,7 @@ class AcknowledgeType(IntEnum):
     RENEW = 4
 
 
-class Acquired(NamedTuple):
+class AcquiredRange(NamedTuple):
     """Offsets that a member has acquired. Both ends are included, as in responses."""
 
     first: int
@@ -48,7 +48,7 @@ class Acquired(NamedTuple):
     """How often they were delivered, this time included."""
 
 
-class Stored(NamedTuple):
+class StoredRange(NamedTuple):
     """Offsets in a state that is stored. Both ends are included, as in records."""
 
     first: int

@@ -50,11 +50,11 @@ from moldau.broker.share.piece import (
     FINAL,
     NO_MEMBER,
     AcknowledgeType,
-    Acquired,
+    AcquiredRange,
     Letter,
     Piece,
     RecordState,
-    Stored,
+    StoredRange,
 )
 from moldau.broker.share.settings import ShareSettings
 from moldau.errors import without_frames
@@ -122,7 +122,7 @@ class Store(NamedTuple):
 
     start_offset: int
     complete_count: int
-    runs: tuple[Stored, ...]
+    runs: tuple[StoredRange, ...]
 
 
 class Burial(NamedTuple):
@@ -148,7 +148,7 @@ class Ready:
 class Window:
     """The window of one share partition; see the module."""
 
-    def __init__(self, start_offset: int, stored: Iterable[Stored] = ()) -> None:
+    def __init__(self, start_offset: int, stored: Iterable[StoredRange] = ()) -> None:
         """`stored` are the runs of the loaded state, sorted. What they do not mention before their
         last offset was not delivered, or that was not stored: it is available."""
         self.start_offset = start_offset
@@ -160,13 +160,13 @@ class Window:
         self._sequence = 0
         self._unstored: list[Piece] = []
         """Pieces that wait until their change is stored. They are never split meanwhile."""
-        self._lapsed: list[Stored] = []
+        self._lapsed: list[StoredRange] = []
         """What became of records whose lock ended, to be stored; nothing waits for it."""
         self._must_store = False
         self._owes_start = False
         """Whether the start was chosen here, and no change was stored since."""
         self._tickets: list[Ticket] = []
-        self._storing: tuple[list[Piece], list[Stored], list[Ticket]] | None = None
+        self._storing: tuple[list[Piece], list[StoredRange], list[Ticket]] | None = None
         self._answers: list[tuple[Ticket, KafkaError | None]] = []
         self._has_more = False
         self._unburied: list[Burial] = []
@@ -249,7 +249,7 @@ class Window:
         wanted: AcquireLimits,
         settings: ShareSettings,
         now_ms: int,
-    ) -> list[Acquired]:
+    ) -> list[AcquiredRange]:
         """Give a member records among those that were read from `fetch_offset`. Their locks begin
         now."""
         if not read or wanted.records <= 0:
@@ -260,7 +260,7 @@ class Window:
         is_alone = any(_is_suspect(each.deliveries, settings) for each in taken)
         if count < wanted.records and not is_alone:
             taken += self._take_new(read, wanted, wanted.records - count, settings, now_ms)
-        found: list[Acquired] = []
+        found: list[AcquiredRange] = []
         for piece in taken:
             piece.state = RecordState.ACQUIRED
             piece.member_id = member_id
@@ -278,7 +278,7 @@ class Window:
             ):
                 found[-1] = before._replace(last=piece.last)
             else:
-                found.append(Acquired(piece.first, piece.last, piece.deliveries))
+                found.append(AcquiredRange(piece.first, piece.last, piece.deliveries))
         if found and self._owes_start and self._storing is None:
             self._must_store = True
         self._advance()
@@ -595,7 +595,9 @@ class Window:
 
     def _note_lapsed(self, piece: Piece) -> None:
         rest_ms = piece.due_ms if piece.is_resting else 0
-        self._lapsed.append(Stored(piece.first, piece.last, piece.state, piece.deliveries, rest_ms))
+        self._lapsed.append(
+            StoredRange(piece.first, piece.last, piece.state, piece.deliveries, rest_ms)
+        )
         self._must_store = True
 
     def on_log_start(self, offset: int) -> bool:
@@ -676,7 +678,9 @@ class Window:
             assert each.pending is not None
             if each.last >= start:
                 rest_ms = each.pending_due_ms
-                runs.append(Stored(each.first, each.last, each.pending, each.deliveries, rest_ms))
+                runs.append(
+                    StoredRange(each.first, each.last, each.pending, each.deliveries, rest_ms)
+                )
         return Store(start, done, tuple(runs))
 
     def _advance(self) -> None:

@@ -48,7 +48,7 @@ def configure(actions: Any) -> None:
     parser.add_argument(
         "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else MOLDAU_BOOTSTRAP"
     )
-    parser.add_argument("--where", metavar="TEXT", help="only records whose error contains this")
+    parser.add_argument("--where", metavar="TEXT", help="only records with this text in the error")
     parser.add_argument("--to", metavar="TOPIC", help="replay into this topic")
     add_url(parser)
     add_json(parser)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from moldau.config import Given, Source, SourceKind
+from moldau.config import GivenValue, Source, SourceKind
 from moldau.connect.task.settings import beneath, listed
 from moldau.errors import ConfigError
 from moldau.link.http.protection import (
@@ -88,9 +88,9 @@ def client_verification(settings: Mapping[str, str]) -> ssl.SSLContext | None:
     return client_context(tls_files(TABLE.resolve(_layer(given))))
 
 
-def _layer(given: Mapping[str, str]) -> tuple[Given, ...]:
+def _layer(given: Mapping[str, str]) -> tuple[GivenValue, ...]:
     source = Source(SourceKind.FILE, "the worker")
-    return tuple(Given(name, text, source) for name, text in given.items())
+    return tuple(GivenValue(name, text, source) for name, text in given.items())
 
 
 def _tls_settings(settings: Mapping[str, str]) -> dict[str, str]:

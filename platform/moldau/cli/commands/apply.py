@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
-    Connected,
+    ClosableClient,
     add_connection_arguments,
     opened_admin,
     opened_registry,
@@ -31,14 +31,14 @@ from moldau.cli.summaries import SUMMARIES
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
-    from moldau.cli.commands.cluster_connection import Opened
+    from moldau.cli.commands.cluster_connection import OpenClient
     from moldau.client.admin.admin import Admin
     from moldau.client.serdes.registry.client import SchemaRegistry
     from moldau.operations.connectors import Rest
     from moldau.operations.documents import Documents
     from moldau.operations.plan import PlanStep
 
-T = TypeVar("T", bound=Connected)
+T = TypeVar("T", bound=ClosableClient)
 C = TypeVar("C", contravariant=True)
 
 _CONNECT: Final = "--connect"
@@ -83,7 +83,7 @@ class Noun(Protocol[C]):
 class OpenedPart(Generic[T]):
     """Plans and does the steps of a noun over an open connection."""
 
-    opened: Opened[T]
+    opened: OpenClient[T]
     noun: Noun[T]
 
     @property
@@ -229,7 +229,7 @@ def _users(
     arguments: Namespace,
     context: Context,
     documents: Documents,
-    admin: Opened[Admin],
+    admin: OpenClient[Admin],
     prunes: bool,
 ) -> Noun[Admin]:
     from moldau.link.security import user_of
@@ -338,7 +338,7 @@ class Places:
         """Whether something names a registry."""
         return registry_place(self._arguments.registry, self._context, *self._clusters) is not None
 
-    def registry(self) -> Opened[SchemaRegistry]:
+    def registry(self) -> OpenClient[SchemaRegistry]:
         """Return the registry's client."""
         settings = registry_settings(
             self._arguments.registry,

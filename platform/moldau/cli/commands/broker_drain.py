@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import Opened, add_action_arguments, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, add_action_arguments, opened_admin
 from moldau.cli.commands.cluster_controller import all_brokers
 from moldau.cli.commands.current_view import WITHIN_SECONDS
 from moldau.cli.commands.reassign import (
@@ -85,7 +85,7 @@ def decommission(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-def _check_known(leaving: int, admin: Opened[Admin]) -> None:
+def _check_known(leaving: int, admin: OpenClient[Admin]) -> None:
     """Raise UsageError if the cluster does not know the broker: it is not alive, not registered as
     dead, and no partition has it as a replica."""
     cluster = admin.run(all_brokers)
@@ -99,7 +99,7 @@ def _check_known(leaving: int, admin: Opened[Admin]) -> None:
     raise UsageError(f"there is no broker {leaving}; there are {ids}")
 
 
-def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
+def _drain(arguments: Namespace, context: Context, admin: OpenClient[Admin]) -> int:
     """Move replicas until no broker knows of one there, and the broker's own disks have none."""
     leaving = arguments.broker
     if arguments.dry_run:
@@ -127,7 +127,9 @@ def _drain(arguments: Namespace, context: Context, admin: Opened[Admin]) -> int:
     return Exit.DONE
 
 
-def _goal(arguments: Namespace, context: Context, admin: Opened[Admin]) -> dict[Place, Replicas]:
+def _goal(
+    arguments: Namespace, context: Context, admin: OpenClient[Admin]
+) -> dict[Place, Replicas]:
     """Return the moves that remain, by a view of the cluster with all committed metadata."""
     return evacuation(current_replicas(admin, context), _left(arguments, admin), arguments.broker)
 
@@ -135,7 +137,7 @@ def _goal(arguments: Namespace, context: Context, admin: Opened[Admin]) -> dict[
 def _move(
     arguments: Namespace,
     context: Context,
-    admin: Opened[Admin],
+    admin: OpenClient[Admin],
     goal: Mapping[Place, Replicas],
 ) -> int:
     write_lines(context.err, [f"moldau: {len(goal)} partitions leave broker {arguments.broker}"])
@@ -148,7 +150,7 @@ def _move(
     return code
 
 
-def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]:
+def _on_disk(broker: int, context: Context, admin: OpenClient[Admin]) -> list[Place]:
     """Return the replicas on the broker's own disks; none if the broker is not alive."""
     from moldau.errors.codes import KafkaError
 
@@ -165,7 +167,7 @@ def _on_disk(broker: int, context: Context, admin: Opened[Admin]) -> list[Place]
     return sorted({(where.topic, where.partition) for where in places})
 
 
-def _warn_of_voter(node: int, context: Context, admin: Opened[Admin]) -> None:
+def _warn_of_voter(node: int, context: Context, admin: OpenClient[Admin]) -> None:
     """Warn if the removed node is still a voter of the metadata quorum, as a controller."""
     from moldau.errors.codes import KafkaError
     from moldau.ids import ZERO_UUID
@@ -196,7 +198,7 @@ def _some(places: Sequence[Place]) -> str:
     return f"{topic}-{number}{more}"
 
 
-def _left(arguments: Namespace, admin: Opened[Admin]) -> Brokers:
+def _left(arguments: Namespace, admin: OpenClient[Admin]) -> Brokers:
     racks = dict(known_brokers(admin).racks)
     racks.pop(arguments.broker, None)
     if arguments.to is not None:
@@ -212,7 +214,7 @@ def _left(arguments: Namespace, admin: Opened[Admin]) -> Brokers:
     return Brokers(racks)
 
 
-def _await_end(broker: int, context: Context, admin: Opened[Admin]) -> None:
+def _await_end(broker: int, context: Context, admin: OpenClient[Admin]) -> None:
     """Wait until the broker has stopped. Ctrl-C ends the wait."""
     from moldau.cli.shell import pause
 

@@ -36,19 +36,19 @@ _SETTINGS: Final = {
 }
 
 
-class Connected(Protocol):
+class ClosableClient(Protocol):
     """A client with connections to close."""
 
     async def aclose(self) -> None: ...
 
 
-class Client(Connected, Protocol):
+class Client(ClosableClient, Protocol):
     """The methods that producers, consumers and admin clients share."""
 
     async def start(self) -> None: ...
 
 
-B = TypeVar("B", bound=Connected)
+B = TypeVar("B", bound=ClosableClient)
 C = TypeVar("C", bound=Client)
 T = TypeVar("T")
 K = TypeVar("K")
@@ -221,7 +221,7 @@ def _as_it_is(error: KafkaError) -> KafkaError:
     return error
 
 
-class Opened(Generic[B]):
+class OpenClient(Generic[B]):
     """A connected client; `run` gives it an action and waits for the result."""
 
     def __init__(
@@ -271,7 +271,7 @@ class Opened(Generic[B]):
 
 
 @contextmanager
-def opened(make: Callable[[Runtime], C], naming: Naming = _as_it_is) -> Iterator[Opened[C]]:
+def opened(make: Callable[[Runtime], C], naming: Naming = _as_it_is) -> Iterator[OpenClient[C]]:
     """Start the client that `make(runtime)` returns, and close it at the end of the block. `naming`
     names the right that an error is about."""
 
@@ -285,7 +285,7 @@ def opened(make: Callable[[Runtime], C], naming: Naming = _as_it_is) -> Iterator
 
 
 @contextmanager
-def opened_registry(settings: Mapping[str, object]) -> Iterator[Opened[SchemaRegistry]]:
+def opened_registry(settings: Mapping[str, object]) -> Iterator[OpenClient[SchemaRegistry]]:
     """Make the client of a registry, and close it at the end of the block. It connects with the
     first request."""
     from moldau.client.serdes.registry.client import SchemaRegistry
@@ -300,13 +300,13 @@ def opened_registry(settings: Mapping[str, object]) -> Iterator[Opened[SchemaReg
 @contextmanager
 def _connected(
     make: Callable[[Runtime], Coroutine[Any, Any, B]], naming: Naming
-) -> Iterator[Opened[B]]:
+) -> Iterator[OpenClient[B]]:
     from moldau.runtime.threaded import ThreadedRuntime
 
     with ThreadedRuntime("moldau-cli") as threaded:
 
-        async def ready_client(runtime: Runtime) -> Opened[B]:
-            return Opened(threaded, runtime, await make(runtime), naming)
+        async def ready_client(runtime: Runtime) -> OpenClient[B]:
+            return OpenClient(threaded, runtime, await make(runtime), naming)
 
         ready = threaded.run(ready_client)
         try:
@@ -316,7 +316,7 @@ def _connected(
 
 
 @contextmanager
-def opened_admin(arguments: Namespace, context: Context) -> Iterator[Opened[Admin]]:
+def opened_admin(arguments: Namespace, context: Context) -> Iterator[OpenClient[Admin]]:
     """Start the admin client of these arguments, and close it at the end of the block."""
     from moldau.cli.missing_right import naming_right
     from moldau.client.admin.admin import Admin

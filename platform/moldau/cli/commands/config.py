@@ -24,7 +24,7 @@ _TYPES: Final = ("topic", "broker", "group", "client-metrics")
 
 
 def _add_resource(parser: ArgumentParser) -> None:
-    parser.add_argument("type", choices=_TYPES, help="whose settings")
+    parser.add_argument("type", choices=_TYPES, help="the kind of thing that has the settings")
     parser.add_argument(
         "name",
         metavar="NAME",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
-    Opened,
+    OpenClient,
     add_connection_arguments,
     check_not_set,
     client_settings,
@@ -281,7 +281,7 @@ def _consumer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
 
 
 def _reading(
-    arguments: Namespace, consumer: Opened[Consumer], place: OffsetOrTime, until: OffsetOrTime
+    arguments: Namespace, consumer: OpenClient[Consumer], place: OffsetOrTime, until: OffsetOrTime
 ) -> Reading:
     if arguments.group is not None:
         from moldau.cli.commands.consume_reading import GroupReading
@@ -303,7 +303,7 @@ def _reading(
 def _read(
     arguments: Namespace,
     context: Context,
-    consumer: Opened[Consumer],
+    consumer: OpenClient[Consumer],
     reading: Reading,
     output: Output,
 ) -> None:

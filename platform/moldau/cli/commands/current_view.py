@@ -23,7 +23,7 @@ from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from moldau.cli.command import Context
-    from moldau.cli.commands.cluster_connection import Opened
+    from moldau.cli.commands.cluster_connection import OpenClient
     from moldau.client import Admin
     from moldau.client.admin.cluster import Quorum
 
@@ -84,7 +84,7 @@ class MetadataLooks:
         self._fetches.clear()
 
 
-def await_current_view(admin: Opened[Admin], context: Context) -> None:
+def await_current_view(admin: OpenClient[Admin], context: Context) -> None:
     """Return when every living broker knows everything that is committed now. Raise MoldauError if
     one does not within a minute. A cluster with ZooKeeper cannot report it: warn the user and
     return."""

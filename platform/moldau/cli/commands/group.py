@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, assignments, on_cluster, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, assignments, on_cluster, opened_admin
 from moldau.cli.commands.group_offsets import (
     DRY_RUN,
     add_execute,
@@ -265,7 +265,7 @@ def _write_offsets_to_delete(arguments: Namespace, context: Context, chosen: Cho
 
 
 def _delete_offsets(
-    arguments: Namespace, context: Context, admin: Opened[Admin], chosen: Chosen
+    arguments: Namespace, context: Context, admin: OpenClient[Admin], chosen: Chosen
 ) -> int:
     deleted, failed = [], []
     for group, partitions in chosen.items():
@@ -294,7 +294,7 @@ def _add_move(parser: ArgumentParser) -> None:
         "--to",
         metavar="GROUP",
         type=name_of("group"),
-        help="whose the offsets shall be; else the same",
+        help="the group that gets the offsets; else the same",
     )
     add_topics(parser, "only of this one, else all that is committed")
     parser.add_argument(

@@ -14,7 +14,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, opened_admin
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.names import topic_name
 from moldau.cli.numbers import INT32_MAX, INT64_MAX
@@ -133,7 +133,7 @@ def destination_of(arguments: Namespace) -> Destination:
 def _plan(
     arguments: Namespace,
     context: Context,
-    admin: Opened[Admin],
+    admin: OpenClient[Admin],
     scope: Scope,
     to: Destination,
     kind: Kind,
@@ -203,7 +203,7 @@ def offset_lines(steps: Iterable[OffsetChange], *, has_groups: bool) -> Iterator
             yield text.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:
+def _file(arguments: Namespace, context: Context, admin: OpenClient[Admin]) -> str:
     if arguments.from_file == "-":
         return _decoded(context.source.read(), "standard input")
     return _decoded(admin.runtime.files.read_whole(arguments.from_file), arguments.from_file)

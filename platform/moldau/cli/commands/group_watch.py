@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit
-from moldau.cli.commands.cluster_connection import Opened
+from moldau.cli.commands.cluster_connection import OpenClient
 from moldau.cli.commands.group_offsets import number
 from moldau.cli.commands.group_report import facts_of, headline
 from moldau.cli.output import shown, write_above, write_lines
@@ -77,7 +77,7 @@ def seen(now: GroupProgress, before: GroupProgress | None, seconds: float) -> Gr
     return GroupRates(now, paces)
 
 
-def watch(arguments: Namespace, context: Context, admin: Opened[Admin], look: Look) -> int:
+def watch(arguments: Namespace, context: Context, admin: OpenClient[Admin], look: Look) -> int:
     """Show the groups until Ctrl-C, or `--times` times. Say so if a cluster does not answer:
     otherwise the last look on a screen would be taken for the present state."""
     from moldau.cli.shell import patiently, pause

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, opened_admin
 from moldau.cli.output import write_facts, write_lines
 from moldau.cli.summaries import SUMMARIES
 
@@ -52,7 +52,7 @@ def _elect(arguments: Namespace, context: Context) -> int:
     return _write_results(arguments, context, results)
 
 
-def _chosen(admin: Opened[Admin], named: list[tuple[str, int | None]]) -> list[TopicPartition]:
+def _chosen(admin: OpenClient[Admin], named: list[tuple[str, int | None]]) -> list[TopicPartition]:
     chosen: list[TopicPartition] = []
     known = admin.run(lambda client: client.partitions(*sorted({topic for topic, _ in named})))
     for topic, number in named:

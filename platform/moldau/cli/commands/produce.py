@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
-    Opened,
+    OpenClient,
     add_connection_arguments,
     check_not_set,
     client_settings,
@@ -180,7 +180,7 @@ class _Out(AbstractContextManager["_Out"]):
     def __init__(
         self,
         arguments: Namespace,
-        producer: Opened[Producer],
+        producer: OpenClient[Producer],
         trouble: Trouble,
         progress: Progress,
         settings: dict[str, str],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, on_cluster, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, on_cluster, opened_admin
 from moldau.cli.commands.current_view import await_current_view
 from moldau.cli.commands.reassign_plan import (
     Brokers,
@@ -104,7 +104,7 @@ def _plan_of(arguments: Namespace, context: Context) -> dict[Place, Replicas]:
 
 
 def current_replicas(
-    admin: Opened[Admin], context: Context, names: Iterable[str] | None = None
+    admin: OpenClient[Admin], context: Context, names: Iterable[str] | None = None
 ) -> dict[Place, Replicas]:
     """Return the replicas of these topics, or of all, once every broker knows current metadata."""
     await_current_view(admin, context)
@@ -125,7 +125,7 @@ def current_replicas(
     }
 
 
-def known_brokers(admin: Opened[Admin], ids: Sequence[int] | None = None) -> Brokers:
+def known_brokers(admin: OpenClient[Admin], ids: Sequence[int] | None = None) -> Brokers:
     """Return the brokers of the cluster, or those of `ids`. Raise UsageError for an unknown id."""
     cluster = admin.run(lambda client: client.describe_cluster())
     racks = {each.node_id: each.rack for each in cluster.brokers}
@@ -185,7 +185,7 @@ def _only(
 
 
 def set_throttle(
-    admin: Opened[Admin],
+    admin: OpenClient[Admin],
     current: Mapping[Place, Replicas],
     goal: Mapping[Place, Replicas],
     rate: int,
@@ -196,7 +196,7 @@ def set_throttle(
     admin.run(lambda client: throttle(client, topics, brokers, rate))
 
 
-def clear_throttle(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None:
+def clear_throttle(admin: OpenClient[Admin], goal: Mapping[Place, Replicas]) -> None:
     """Remove the throttles of the topics of `goal`, and of all brokers."""
     topics = {topic for topic, _ in goal}
     brokers = known_brokers(admin).racks
@@ -204,7 +204,7 @@ def clear_throttle(admin: Opened[Admin], goal: Mapping[Place, Replicas]) -> None
 
 
 def start_moves(
-    admin: Opened[Admin], context: Context, goal: Mapping[Place, Sequence[int] | None]
+    admin: OpenClient[Admin], context: Context, goal: Mapping[Place, Sequence[int] | None]
 ) -> int:
     """Start the moves, or cancel those whose goal is None. Report those that fail."""
     from moldau.client import TopicPartition
@@ -291,7 +291,7 @@ def _facts(topic: str, number: int, move: Reassignment) -> dict[str, object]:
     }
 
 
-def wait_until_moved(admin: Opened[Admin], context: Context, places: Collection[Place]) -> None:
+def wait_until_moved(admin: OpenClient[Admin], context: Context, places: Collection[Place]) -> None:
     """Wait until none of these partitions moves. Ctrl-C ends the wait, but not the moves."""
     from moldau.cli.shell import pause
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.cluster_connection import Opened, on_cluster, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, on_cluster, opened_admin
 from moldau.cli.commands.group_offsets import (
     add_execute,
     add_places,
@@ -90,7 +90,7 @@ def _describe(arguments: Namespace, context: Context) -> int:
     return Exit.FAILED if errors else Exit.DONE
 
 
-def _named(arguments: Namespace, admin: Opened[Admin]) -> list[str]:
+def _named(arguments: Namespace, admin: OpenClient[Admin]) -> list[str]:
     """Return the groups of the arguments."""
     if arguments.groups:
         return list(dict.fromkeys(arguments.groups))

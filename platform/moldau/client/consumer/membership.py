@@ -35,7 +35,15 @@ from moldau.client.group.assignors import AssignorGiven, Topics, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.listener import RebalanceListener, tell
-from moldau.client.group.member import NOBODY, Change, Identity, Kind, MemberSettings, Ready, Wanted
+from moldau.client.group.member import (
+    NOBODY,
+    Change,
+    Identity,
+    Kind,
+    MemberSettings,
+    MemberSubscription,
+    Ready,
+)
 from moldau.client.group.missing import unheard_of
 from moldau.client.group.offsets import Later
 from moldau.client.group.session import GroupSession
@@ -223,7 +231,7 @@ class ConsumerGroup:
         """Use this listener from now on."""
         self.listener = RebalanceListener() if listener is None else listener
 
-    def subscribe(self, wanted: Wanted) -> None:
+    def subscribe(self, wanted: MemberSubscription) -> None:
         """Subscribe to these topics, from the next rebalance on."""
         self.is_subscribed = True
         self.member.subscribe(wanted)
@@ -260,7 +268,7 @@ class ConsumerGroup:
     async def unsubscribe(self, is_wanted: Callable[[], bool]) -> BaseException | None:
         """Give everything up and leave the group. Return the listener's error. The user may
         subscribe again before this has ended: then `is_wanted` returns False."""
-        self.member.subscribe(Wanted())
+        self.member.subscribe(MemberSubscription())
         self._session.poke()
         failure = await self.run_changes()
         if is_wanted():

@@ -40,8 +40,8 @@ from moldau.client.group.member import (
     Kind,
     Member,
     MemberSettings,
+    MemberSubscription,
     Ready,
-    Wanted,
     in_words,
     reassigned,
 )
@@ -138,7 +138,7 @@ class ClassicConsumer(Member):
 
     # Calls of the user
 
-    def subscribe(self, wanted: Wanted) -> None:
+    def subscribe(self, wanted: MemberSubscription) -> None:
         """Subscribe to these topics, from the next rebalance on. Without any, leave."""
         assert wanted.pattern is None, "a classic group knows no patterns"
         self.wanted = wanted

@@ -37,9 +37,9 @@ from moldau.client.group.member import (
     Kind,
     Member,
     MemberSettings,
+    MemberSubscription,
     Ready,
     Retries,
-    Wanted,
     in_words,
     reassigned,
 )
@@ -157,7 +157,7 @@ class ConsumerMember(Member):
 
     # Calls of the user
 
-    def subscribe(self, wanted: Wanted) -> None:
+    def subscribe(self, wanted: MemberSubscription) -> None:
         """Subscribe to topics or a pattern, from the next heartbeat on. Without either, leave."""
         has_changed = wanted != self.wanted
         self.wanted = wanted

@@ -101,7 +101,7 @@ NOBODY: Final = Identity("", NO_EPOCH, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MemberSubscription:
     """A member's subscription: topic names, or a pattern that the coordinator evaluates."""
 
     topics: frozenset[str] = frozenset()
@@ -159,7 +159,7 @@ class Member:
     def __init__(self, terms: MemberSettings) -> None:
         self.terms = terms
         self.owned: tuple[TopicPartition, ...] = ()
-        self.wanted = Wanted()
+        self.wanted = MemberSubscription()
         self._changes: deque[Change] = deque()
         self._running: Change | None = None
         self._is_closing = False

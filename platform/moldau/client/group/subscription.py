@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.client.base.arguments import names_of
-from moldau.client.group.member import Wanted
+from moldau.client.group.member import MemberSubscription
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import Metadata
@@ -40,18 +40,18 @@ class Interest:
         """Whether a topic of this name is subscribed to, as far as the client can tell."""
         return topic in self.names or bool(self.pattern and self.pattern.fullmatch(topic))
 
-    def wanted(self, metadata: Metadata) -> Wanted:
+    def wanted(self, metadata: Metadata) -> MemberSubscription:
         """Return the member's subscription, with the topics that exist now."""
         if self.remote_pattern is not None:
-            return Wanted(pattern=self.remote_pattern)
+            return MemberSubscription(pattern=self.remote_pattern)
         if self.pattern is None:
-            return Wanted(self.names)
+            return MemberSubscription(self.names)
         matching = (
             name
             for name, topic in metadata.topics.items()
             if self.pattern.fullmatch(name) and not (topic.is_internal and self.excludes_internal)
         )
-        return Wanted(frozenset(matching))
+        return MemberSubscription(frozenset(matching))
 
 
 def interest(

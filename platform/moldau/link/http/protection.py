@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.config import (
     LIST,
     STRING,
-    Given,
+    GivenValue,
     Setting,
     Settings,
     SettingTable,
@@ -186,7 +186,7 @@ def _given_in(path: str) -> dict[str, str]:
 
 def _resolved(given: Mapping[str, str], where: str) -> Settings:
     source = Source(SourceKind.FILE, where)
-    return TABLE.resolve(tuple(Given(name, text, source) for name, text in given.items()))
+    return TABLE.resolve(tuple(GivenValue(name, text, source) for name, text in given.items()))
 
 
 def protection_of(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from moldau.broker.coordinator.batches import Stored, decode_piece
+from moldau.broker.coordinator.batches import StoredRecord, decode_piece
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.share.state import SharePartitionKey, ShareState
 from moldau.broker.log.log import PartitionLog
@@ -374,14 +374,16 @@ class QueueWatch:
             if batch.header.base_offset >= mark:
                 break
             for entry in decode_piece(SHARE_LOG, batch.data, offset).entries:
-                assert isinstance(entry, Stored)
+                assert isinstance(entry, StoredRecord)
                 before = dict(self.stored)
                 replay(self.stored, entry)
                 self._check_stored(before, entry)
             offset = batch.header.next_offset
         return offset
 
-    def _check_stored(self, before: dict[SharePartitionKey, ShareState], entry: Stored) -> None:
+    def _check_stored(
+        self, before: dict[SharePartitionKey, ShareState], entry: StoredRecord
+    ) -> None:
         key = key_of(entry)
         old, new = before.get(key), self.stored.get(key)
         if old is None or new is None:
@@ -427,13 +429,13 @@ class QueueWatch:
             demand(found == known.known, Promise.REPLAYED, **facts)
 
 
-def key_of(entry: Stored) -> SharePartitionKey:
+def key_of(entry: StoredRecord) -> SharePartitionKey:
     """The share partition of a record."""
     assert isinstance(entry.key, ShareSnapshotKey | ShareUpdateKey)
     return SharePartitionKey(entry.key.group_id, entry.key.topic_id, entry.key.partition)
 
 
-def replay(known: dict[SharePartitionKey, ShareState], entry: Stored) -> None:
+def replay(known: dict[SharePartitionKey, ShareState], entry: StoredRecord) -> None:
     """Apply a record of the log to what it said before."""
     key = key_of(entry)
     if isinstance(entry.value, ShareUpdateValue):
@@ -445,8 +447,8 @@ def replay(known: dict[SharePartitionKey, ShareState], entry: Stored) -> None:
         known.pop(key, None)
 
 
-def _entries(log: PartitionLog, offset: int) -> Iterator[Stored]:
+def _entries(log: PartitionLog, offset: int) -> Iterator[StoredRecord]:
     for batch in log.batches(offset):
         for entry in decode_piece(SHARE_LOG, batch.data, offset).entries:
-            assert isinstance(entry, Stored)
+            assert isinstance(entry, StoredRecord)
             yield entry

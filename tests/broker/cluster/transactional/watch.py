@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from moldau.broker.coordinator.batches import Stored, decode_piece
+from moldau.broker.coordinator.batches import StoredRecord, decode_piece
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.transaction.state import NO_EPOCH, Transaction
 from moldau.broker.log.log import PartitionLog
@@ -184,7 +184,7 @@ class TransactionWatch:
                 log=known.known,
             )
 
-    def _replay(self, known: dict[str, Transaction], stored: Stored) -> Transaction | None:
+    def _replay(self, known: dict[str, Transaction], stored: StoredRecord) -> Transaction | None:
         name, value = _name(stored), stored.value
         assert value is None or isinstance(value, TransactionLogValue)
         read = None if value is None else Transaction.of_value(name, value)
@@ -195,7 +195,7 @@ class TransactionWatch:
         return read
 
 
-def _name(stored: Stored) -> str:
+def _name(stored: StoredRecord) -> str:
     assert isinstance(stored.key, TransactionLogKey)
     return stored.key.transactional_id
 
@@ -210,8 +210,8 @@ def _check_bump(before: Transaction, after: Transaction) -> None:
     )
 
 
-def _entries(log: PartitionLog, offset: int) -> Iterator[Stored]:
+def _entries(log: PartitionLog, offset: int) -> Iterator[StoredRecord]:
     for batch in log.batches(offset):
         for entry in decode_piece(TRANSACTION_LOG, batch.data, offset).entries:
-            if isinstance(entry, Stored):
+            if isinstance(entry, StoredRecord):
                 yield entry

@@ -30,7 +30,7 @@ from moldau.client.consumer.share.member import ShareMember
 from moldau.client.consumer.share.message import Message
 from moldau.client.consumer.share.metrics import ShareMetrics
 from moldau.client.consumer.share.session import (
-    Acquired,
+    AcquiredFetch,
     FetchLimits,
     Outcome,
     SessionReady,
@@ -412,7 +412,7 @@ class ShareReader:
 
     # Records
 
-    async def _arrive(self, fetched: Acquired) -> None:
+    async def _arrive(self, fetched: AcquiredFetch) -> None:
         """Make messages of the acquired records, and acknowledge offsets without one."""
         name = self._names[fetched.where]
         counts = {
@@ -433,7 +433,7 @@ class ShareReader:
             self._refuse(fetched.where, offset, AcknowledgeType.GAP)
 
     def _parts(
-        self, fetched: Acquired, name: str, counts: dict[int, int]
+        self, fetched: AcquiredFetch, name: str, counts: dict[int, int]
     ) -> Iterable[PartitionRecords]:
         """Yield the acquired records. What is damaged is rejected."""
         where = TopicPartition(name, fetched.where.partition)

@@ -75,7 +75,7 @@ class FetchLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Acquired:
+class AcquiredFetch:
     """Records that have arrived, and the runs of offsets that were acquired: first, last and how
     often they were delivered."""
 
@@ -100,14 +100,14 @@ class SessionReady:
 
     request: ShareFetchRequest | ShareAcknowledgeRequest | None = None
     wake: float | None = None
-    fetched: tuple[Acquired, ...] = ()
+    fetched: tuple[AcquiredFetch, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     moved: tuple[KafkaError, ...] = ()
 
 
 @dataclass(slots=True)
 class _News:
-    fetched: list[Acquired] = field(default_factory=list)
+    fetched: list[AcquiredFetch] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     moved: list[KafkaError] = field(default_factory=list)
 
@@ -393,7 +393,7 @@ class ShareSession:
             self._ends_from = min(self._ends_from, end)
             for first, last, _ in acquired:
                 held.update(dict.fromkeys(range(first, last + 1), end))
-            self._news.fetched.append(Acquired(where, data.records or b"", acquired))
+            self._news.fetched.append(AcquiredFetch(where, data.records or b"", acquired))
 
     def _settle_all(self, codes: Mapping[SharePartition, int], now: float) -> None:
         """Settle what was sent, by the partitions' error codes. None means that it is stored."""
