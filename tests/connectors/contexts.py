@@ -89,7 +89,7 @@ class WatchContext(ConnectorContext):
     def raise_error(self, error: Exception) -> None:
         raise error
 
-    def tell_waiting(self, cause: str | None) -> None:
+    def report_waiting(self, cause: str | None) -> None:
         self.waits_for = cause
 
     @property

@@ -116,7 +116,7 @@ class MirrorCheckpointConnector(SourceConnector):
     def _refresh(self) -> None:
         groups = chosen_groups(self._config, self._source)
         is_new, self._groups = groups != self._groups, groups
-        self.context.tell_waiting(None)
+        self.context.report_waiting(None)
         if is_new:
             self.context.request_task_reconfiguration()
 

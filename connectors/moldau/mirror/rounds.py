@@ -68,6 +68,6 @@ class Rounds:
                 self._context.raise_error(ConnectError(f"{name}: {error}"))
                 return
             _log.warning("%s: %s; trying again later", name, error)
-            self._context.tell_waiting(f"{name}: {error}")
+            self._context.report_waiting(f"{name}: {error}")
         except ConnectError as error:
             self._context.raise_error(error)

@@ -91,7 +91,7 @@ class MirrorSourceConnector(SourceConnector):
         cause = self._copies.refusal()
         if cause is None and not self._topics and not self._copies.topics():
             cause = "no topic of the source is chosen -> check topics and topics.exclude"
-        self.context.tell_waiting(cause)
+        self.context.report_waiting(cause)
 
     def _sync_settings(self) -> None:
         self._copies.sync_settings(self._topics)

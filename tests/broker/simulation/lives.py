@@ -95,7 +95,7 @@ class Lives:
         self.disk = self.node.disk = StruckDisk(
             world.random("disk"), now_ms=self.node.clock.wall_ms, kill=self._struck
         )
-        self.disk.tell_busy(self.node._be_busy)
+        self.disk.report_busy(self.node._be_busy)
         self.disk.sector_bytes = random.choice((32, 512, 4096))
         self.disk.costs.sync_ns = round(10 ** random.uniform(5, 6.7))
         self.disk.costs.slow_sync_ns = 600_000_000

@@ -23,7 +23,7 @@ class ConnectorContext(ABC):
     def raise_error(self, error: Exception) -> None:
         """Set the connector to FAILED. Its tasks continue."""
 
-    def tell_waiting(self, cause: str | None) -> None:
+    def report_waiting(self, cause: str | None) -> None:
         """Show in the status what the connector waits for, as one line `cause -> hint`. None: it
         waits for nothing any more."""
         return

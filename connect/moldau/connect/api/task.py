@@ -49,7 +49,7 @@ class SourceTaskContext(ABC):
     def configs(self) -> dict[str, str]:
         """The current config of the task."""
 
-    def tell_waiting(self, cause: str | None) -> None:
+    def report_waiting(self, cause: str | None) -> None:
         """Show in the status what the task waits for, as one line `cause -> hint`. None: it waits
         for nothing any more."""
         return
@@ -99,7 +99,7 @@ class SinkTaskContext(ABC):
     @abstractmethod
     def resume(self, *partitions: TopicPartition) -> None: ...
 
-    def tell_waiting(self, cause: str | None) -> None:
+    def report_waiting(self, cause: str | None) -> None:
         """Show in the status what the task waits for, as one line `cause -> hint`. None: it waits
         for nothing any more."""
         return

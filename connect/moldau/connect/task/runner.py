@@ -51,12 +51,12 @@ class TaskRunner(ABC):
         failure: Exception | None = None
         try:
             self.open()
-            self._tell_state()
+            self._report_state()
             while not self.link.is_stopping:
                 self._obey(0.0)
                 if not self.link.is_stopping:
                     self.work()
-                self.tell_metrics()
+                self.report_metrics()
         except Stopping:
             pass  # in order: it waited for the worker, which stops it
         except Exception as error:
@@ -71,7 +71,7 @@ class TaskRunner(ABC):
                 failure = error
             else:
                 self.log.warn("a failed task did not close in order", error=self._shown(error))
-        self.tell_metrics(is_due=True)
+        self.report_metrics(is_due=True)
         if failure is not None:
             trace = trace_of(failure, self.secrets)
             self.log.error("task failed", task=str(self.spec.id), cause=trace.split("\n", 1)[0])
@@ -114,7 +114,7 @@ class TaskRunner(ABC):
         if message["type"] in ("pause", "resume"):
             self.is_paused = message["type"] == "pause"
             self.on_paused()
-            self._tell_state()
+            self._report_state()
         return True
 
     def rest(self, timeout_s: float) -> None:
@@ -135,11 +135,11 @@ class TaskRunner(ABC):
 
     # Messages to the worker
 
-    def _tell_state(self) -> None:
+    def _report_state(self) -> None:
         state = ConnectorState.PAUSED if self.is_paused else ConnectorState.RUNNING
         self.link.tell("state", state=state.value)
 
-    def tell_metrics(self, *, is_due: bool = False) -> None:
+    def report_metrics(self, *, is_due: bool = False) -> None:
         now_ms = self.now_ms()
         if not is_due and now_ms - self._metrics_ms < METRICS_EVERY_MS:
             return
@@ -149,11 +149,11 @@ class TaskRunner(ABC):
             self.told = metrics
             self.link.tell("metrics", values=metrics)
 
-    def tell_waiting(self, error: Exception | None) -> None:
+    def report_waiting(self, error: Exception | None) -> None:
         """Report the error behind a retry. None: the last attempt worked."""
-        self.tell_cause(None if error is None else self._shown(error))
+        self.report_cause(None if error is None else self._shown(error))
 
-    def tell_cause(self, cause: str | None) -> None:
+    def report_cause(self, cause: str | None) -> None:
         """Report what the task waits for, in one line. None: it waits for nothing."""
         if cause != self._waits_for:
             self._waits_for = cause

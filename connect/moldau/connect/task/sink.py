@@ -77,8 +77,8 @@ class _Context(SinkTaskContext):
     def timeout(self, timeout_ms: int) -> None:
         self._runner.schedule.on_timeout(timeout_ms)
 
-    def tell_waiting(self, cause: str | None) -> None:
-        self._runner.tell_cause(cause)
+    def report_waiting(self, cause: str | None) -> None:
+        self._runner.report_cause(cause)
 
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._runner.schedule.assigned)
@@ -285,12 +285,12 @@ class SinkRunner(TaskRunner):
             missing = missing_topics({}, config["topics.regex"].strip(), matching)
         if str(missing) != str(self._missing):
             self._missing = missing
-            self._tell_well()
+            self._report_well()
 
-    def _tell_well(self) -> None:
+    def _report_well(self) -> None:
         """Report that the task waits for nothing but missing topics, unless something fails."""
         if not self.schedule.is_held and not self._is_flush_failing:
-            self.tell_waiting(self._missing)
+            self.report_waiting(self._missing)
 
     def _take(self, part: PartitionRecords) -> None:
         """Convert the polled records of one partition."""
@@ -366,7 +366,7 @@ class SinkRunner(TaskRunner):
         self.schedule.on_put_begins()
         count = left = len(self._pending)
         if count and not self.told.get("sink-record-lag"):
-            self.tell_metrics(is_due=True)  # the put may block: show the lag before it
+            self.report_metrics(is_due=True)  # the put may block: show the lag before it
         began_ms = self.now_ms()
         report = self.report if self._parts.tolerance.settings.tolerates else None
         try:
@@ -404,7 +404,7 @@ class SinkRunner(TaskRunner):
         if was_held:
             self._resume()
         if count:
-            self._tell_well()
+            self._report_well()
 
     def _put_columns(self, task: ColumnSinkTask, report: Report | None) -> int:
         """Put the pending columns, until the task is stopping: each part that is written is done.
@@ -435,7 +435,7 @@ class SinkRunner(TaskRunner):
         wait_ms = self.schedule.on_refused(self.now_ms())
         self._parts.tolerance.counts.retries += 1
         self.log.warn("the records are put again", error=self._shown(error), in_ms=wait_ms)
-        self.tell_waiting(error)
+        self.report_waiting(error)
         if not was_held:
             self.consumer.pause(sorted(self.schedule.assigned))
 
@@ -499,12 +499,12 @@ class SinkRunner(TaskRunner):
                 raise
             self.log.warn("flush failed, going back to what is committed", error=self._shown(error))
             self._is_flush_failing = True
-            self.tell_waiting(error)
+            self.report_waiting(error)
             for where in list(done):
                 self._go_to(where, self._progress.start(where))
             return
         self._is_flush_failing = False
-        self._tell_well()
+        self._report_well()
         possible = {
             where: offset
             for where, offset in (allowed or {}).items()

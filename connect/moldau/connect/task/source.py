@@ -64,7 +64,7 @@ class _Context(SourceTaskContext):
         self._tell = tell
         self._transaction = transaction
 
-    def tell_waiting(self, cause: str | None) -> None:
+    def report_waiting(self, cause: str | None) -> None:
         self._tell(cause)
 
     @property
@@ -126,7 +126,7 @@ class SourceRunner(TaskRunner):
         )
         self._raw = RawParts(self._parts, task, self._producer, sets_boundaries=sets_boundaries)
         stored = AskedOffsets(self._ask_offsets)
-        self._task.initialize(_Context(config, stored, self.tell_cause, context))
+        self._task.initialize(_Context(config, stored, self.report_cause, context))
         self._is_started = True
         in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
 
@@ -186,10 +186,10 @@ class SourceRunner(TaskRunner):
         except RetriableError as error:
             self.log.warn("the source is polled again", error=self._shown(error))
             self._parts.tolerance.counts.retries += 1
-            self.tell_waiting(error)
+            self.report_waiting(error)
             self.wait_ms(RETRY_MS)
             return None
-        self.tell_waiting(None)
+        self.report_waiting(None)
         if records:
             self._poll_times.note(began_ms, self.now_ms())
             self._counts["polled"] += len(records)
@@ -234,14 +234,14 @@ class SourceRunner(TaskRunner):
         """Tell of a new topic. Wait for it, and say so meanwhile: a producer waits in silence."""
         if topic in self._topics:
             return
-        self.tell_cause(f"no broker knows the topic {topic} yet: {MAKE_TOPIC}")
+        self.report_cause(f"no broker knows the topic {topic} yet: {MAKE_TOPIC}")
         try:
             self._producer.partitions(topic)
         except KafkaError as error:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise ConnectError(f"the topic {topic} does not exist", hint=MAKE_TOPIC) from error
             # The record that is sent there meets the error, and errors.tolerance.
-        self.tell_cause(None)
+        self.report_cause(None)
         self._topics.add(topic)
         self.link.tell("topics", topics=[topic])
 

@@ -39,7 +39,7 @@ class WaitingRunner(Protocol):
 
     def wait_ms(self, ms: int) -> bool: ...
 
-    def tell_cause(self, cause: str | None) -> None: ...
+    def report_cause(self, cause: str | None) -> None: ...
 
 
 class TaskTransactions:
@@ -78,10 +78,10 @@ class TaskTransactions:
         """Fence what ran before. On return no older run of a task can write any more. Raise
         ConnectError if this run is itself an older one."""
         while (cause := self._link.ask("tasks.fence")) is not None:
-            waits.tell_cause(str(cause))
+            waits.report_cause(str(cause))
             if not waits.wait_ms(RETRY_MS):
                 return
-        waits.tell_cause(None)
+        waits.report_cause(None)
         self._producer = producer
         producer.start()
         self.begin()

@@ -43,7 +43,7 @@ class WorkerConnectorContext(ConnectorContext):
     def raise_error(self, error: Exception) -> None:
         self._soon(self._on_error, error)
 
-    def tell_waiting(self, cause: str | None) -> None:
+    def report_waiting(self, cause: str | None) -> None:
         self._soon(self._on_waiting, cause)
 
     def _soon(self, function: Callable[..., None], *arguments: Any) -> None:

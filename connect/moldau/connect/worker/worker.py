@@ -236,7 +236,7 @@ class Worker:
                 if run.waits_for == STARTING:
                     run.waits_for = None
                 if not run.is_stopping or run.state is ConnectorState.FAILED:
-                    self._tell_state(task, message)
+                    self._report_state(task, message)
             case "metrics":
                 self._on_metrics(run, message["values"])
             case "waiting":
@@ -248,7 +248,7 @@ class Worker:
             case "ask":
                 self._runtime.spawn(self._answer(task, run, message), name=f"answer {task}")
 
-    def _tell_state(self, task: TaskId, message: Message) -> None:
+    def _report_state(self, task: TaskId, message: Message) -> None:
         state, trace = ConnectorState(message["state"]), message.get("trace")
         is_fenced = bool(message.get("is_fenced"))
         if is_fenced or message.get("is_permanent"):

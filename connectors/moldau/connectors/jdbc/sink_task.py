@@ -71,7 +71,7 @@ class JdbcSinkTask(ColumnSinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = SinkConfig.of(props)
         self._database = open_database(config, self._pace)
-        self._database.report_waiting = self.context.tell_waiting
+        self._database.report_waiting = self.context.report_waiting
         self._events = ChangeEvents()
         self._shapes = Shapes(config)
         self._structure = Structure(

@@ -165,7 +165,7 @@ class JdbcSourceConnector(SourceConnector):
             found = self._find_tables()
         except RetriableError as error:
             _log.warning("cannot look for tables now: %s", error)
-            self.context.tell_waiting(f"cannot look for tables now: {error}")
+            self.context.report_waiting(f"cannot look for tables now: {error}")
         except (ConnectError, PoisonError) as error:
             self.context.raise_error(error)
         else:
@@ -180,4 +180,4 @@ class JdbcSourceConnector(SourceConnector):
         if cause is not None and cause != self._missing:
             _log.warning("%s", cause)
         self._missing = cause
-        self.context.tell_waiting(cause)
+        self.context.report_waiting(cause)

@@ -86,7 +86,7 @@ class JdbcSourceTask(SourceTask):
         self._config = SourceConfig.of(props)
         assert self._config.mode is not None
         self._database = open_database(self._config, self._pace)
-        self._database.report_waiting = self.context.tell_waiting
+        self._database.report_waiting = self.context.report_waiting
         self._database.isolation = self._config.isolation()
         self._looks = SharedLooks(self._database, self._pace)
         if self._config.sees_late_commits:
@@ -275,7 +275,7 @@ class JdbcSourceTask(SourceTask):
         assert self._database is not None
         if criteria.mode is Mode.BULK or not self._config.sees_late_commits:
             return None
-        reported = WaitReport(name, self.context.tell_waiting)
+        reported = WaitReport(name, self.context.report_waiting)
         wait_ms = self._config.late_commits_wait_ms
         return Horizon(self._database, criteria, source, wait_ms, self._looks, reported)
 

@@ -375,7 +375,7 @@ class Commits:
                 self._note_failure(error, ids)
             except asyncio.CancelledError:
                 task.cancel()
-                _tell_uncommitted(offsets)
+                _report_uncommitted(offsets)
                 raise
 
         return ended()
@@ -417,7 +417,7 @@ class Commits:
             await self._commit_by_itself(offsets, timeout_s)
 
 
-def _tell_uncommitted(offsets: Iterable[TopicPartition]) -> None:
+def _report_uncommitted(offsets: Iterable[TopicPartition]) -> None:
     reason = (
         "the consumer was closed before its offsets were committed by themselves: what it has read "
         "last may be read again"

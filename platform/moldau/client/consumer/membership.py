@@ -282,10 +282,10 @@ class ConsumerGroup:
         if not self.has_member:
             return True
         async with AsyncExitStack() as left:
-            left.push_async_exit(self._tell_at_last)
+            left.push_async_exit(self._notify_at_last)
             return await self._run_due(until)
 
-    async def _tell_at_last(self, kind: type[BaseException] | None, *_: object) -> None:
+    async def _notify_at_last(self, kind: type[BaseException] | None, *_: object) -> None:
         """Call the listener if a close came during the poll, unless the poll was cancelled."""
         if self.commits.is_over and (kind is None or issubclass(kind, Exception)):
             with not_hiding(kind):
@@ -421,7 +421,7 @@ class ConsumerGroup:
             if commit is not None and not commit.cancelled():
                 commit.result()
             _INSIDE.set(change)
-            await tell_guarded(self.listener, change)
+            await notify_guarded(self.listener, change)
             has_told.set()
             if change.kind is Kind.REVOKED:
                 await self.commits.commits_ended(change)  # commits that the listener has begun
@@ -597,7 +597,7 @@ class ConsumerGroup:
         if self.commits.by_itself and not self.is_kept_out:
             await self.commits.commit_at_last(max(0.0, until - self._clock.monotonic()))
         await self.commits.ended_by(until)
-        await self._tell_gone(Kind.LOST if self.member.identity == NOBODY else Kind.REVOKED)
+        await self._notify_gone(Kind.LOST if self.member.identity == NOBODY else Kind.REVOKED)
         await self.commits.ended_by(until)  # commits that the listener has begun
 
     async def end_goodbye(self, timeout_s: float) -> None:
@@ -605,15 +605,15 @@ class ConsumerGroup:
         partitions by now. A listener call that is still running may take `timeout_s`; if it takes
         longer, the waiting poll or the next call does this."""
         if not self._is_told and await self.listened(timeout_s):
-            await self._tell_gone(Kind.LOST)
+            await self._notify_gone(Kind.LOST)
 
-    async def _tell_gone(self, kind: Kind) -> None:
+    async def _notify_gone(self, kind: Kind) -> None:
         if self._is_told:
             return
         self._is_told = True
         owned = self.member.owned
         if owned:
-            await tell_guarded(self.listener, Change(kind, owned, ()))
+            await notify_guarded(self.listener, Change(kind, owned, ()))
 
     async def _end_change(self, until: float) -> None:
         """End the running change by `until`; a slower listener continues in the background."""
@@ -671,7 +671,7 @@ def _failure(task: asyncio.Task[None]) -> BaseException | None:
     return task.exception()
 
 
-async def tell_guarded(listener: RebalanceListener, change: Change) -> None:
+async def notify_guarded(listener: RebalanceListener, change: Change) -> None:
     """Call the listener. A CancelledError that it raises by itself, as after awaiting a task that
     it has cancelled, becomes a RuntimeError."""
     try:

@@ -194,7 +194,7 @@ class ClassicMember:
         return self._asked is not None and self._asked.response is JoinGroupResponse
 
     @property
-    def tells_of_end(self) -> bool:
+    def sends_leave(self) -> bool:
         """Whether to send a LeaveGroup at the end. A static member stays (KIP-345)."""
         tells = self._protocol.terms.leaves_when_closed
         return self._protocol.terms.instance_id is None if tells is None else tells
@@ -240,7 +240,7 @@ class ClassicMember:
         self._reason = reason
         is_static = self._protocol.terms.instance_id is not None
         may_be_known = bool(self.member_id) or (is_static and self.has_asked_to_join)
-        if self.tells_of_end and may_be_known:
+        if self.sends_leave and may_be_known:
             self._go(ClassicMemberState.LEAVING)
         else:
             self._forget()

@@ -179,7 +179,7 @@ class ClassicConsumer(Member):
     def _stays_until_given_up(self) -> bool:
         """Whether it is about to leave but must not send that yet. In the middle of a generation no
         commit is allowed: it has to end. And a static member is none any more once it has left."""
-        has_to_stay = self._is_under_way or not self._group.tells_of_end
+        has_to_stay = self._is_under_way or not self._group.sends_leave
         return self._departs and self._is_giving_up and has_to_stay
 
     @property

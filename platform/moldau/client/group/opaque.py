@@ -131,7 +131,7 @@ class OpaqueMember:
         if self._group.state not in (ClassicMemberState.OUT, ClassicMemberState.LEAVING):
             self._again = None
             self._drop(AssignorMethod.METADATA, AssignorMethod.ASSIGN)
-            self._tell_of_end()
+            self._report_end()
             self._group.depart(reason)
 
     def fail(self, error: BaseException) -> None:
@@ -213,7 +213,7 @@ class OpaqueMember:
     def on_rebalance(self) -> None:
         """Queue a call of `on_revoked`, then one of `metadata` for the next join."""
         self._drop(AssignorMethod.METADATA, AssignorMethod.ASSIGN)
-        self._tell_of_end()
+        self._report_end()
         self._prepare()
 
     def on_lost(self, error: KafkaError | BadData | None) -> None:
@@ -238,7 +238,7 @@ class OpaqueMember:
         self._metadata = self._again = None
         self._calls.append(Call(AssignorMethod.METADATA))
 
-    def _tell_of_end(self) -> None:
+    def _report_end(self) -> None:
         if self._has_share and not self._is_told_of_end:
             self._is_told_of_end = True
             self._calls.append(Call(AssignorMethod.REVOKED))

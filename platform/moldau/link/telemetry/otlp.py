@@ -278,7 +278,7 @@ class OtlpPosts:
         """Whether the last push failed."""
         return self._failure is not None
 
-    def tell_last(self, failure: Failure | None) -> None:
+    def report_last(self, failure: Failure | None) -> None:
         """Note how a push went that no other follows."""
         if failure is not None:
             self._log.warn(
@@ -332,7 +332,7 @@ class OtlpPush:
         with suppress(TimeoutError):
             async with timeout(_LAST_S):
                 failure = await self._push(gathered)
-        self._posts.tell_last(failure)
+        self._posts.report_last(failure)
 
     async def _run(self) -> None:
         clock, interval_s = self._runtime.clock, self._target.interval_s

@@ -133,7 +133,7 @@ class SimulatedDisk:
         latency_ns, self._latency_ns = self._latency_ns, 0
         return latency_ns
 
-    def tell_busy(self, on_busy: Callable[[int], object]) -> None:
+    def report_busy(self, on_busy: Callable[[int], object]) -> None:
         """Report to `on_busy` the nanoseconds that the node spends in calls outside of threads."""
         self._on_busy = on_busy
         self._latency_ns_max = self._inline_ns_max = BUSY_NS

@@ -52,7 +52,7 @@ class Node:
         self.host = world.network.add_host(name)
         self.clock = NodeClock(world.loop)
         self.disk = SimulatedDisk(world.random(f"disk/{name}"), now_ms=self.clock.wall_ms)
-        self.disk.tell_busy(self._be_busy)
+        self.disk.report_busy(self._be_busy)
         self.log = new_log()
         """The latest log lines of its clients; they outlive the process."""
         self.incarnation: Incarnation | None = None
