@@ -148,8 +148,9 @@ class RemotePartition:
     def range_at(self, chain: LeaderEpochs, offset: int, log_end_offset: int) -> RemoteRange | None:
         """Return what one segment has of this log from `offset` on, as far as the epochs agree.
 
-        `chain` and `log_end_offset` are those of the log that is read. None if no segment has the
-        offset in the epoch that the log has there.
+        `chain` is that of the log that is read, and `log_end_offset` its end, or where the reader
+        is to stop before that. None if no segment has the offset in the epoch that the log has
+        there.
         """
         epoch = chain.epoch_for_offset(offset)
         segment = None if epoch is None else self.segment_for(epoch, offset)
@@ -162,7 +163,7 @@ class RemotePartition:
             if chain.epoch_for_offset(end_offset) != span.epoch or span.start_offset > end_offset:
                 break
             of_log = chain.end_offset_for(span.epoch, log_end_offset).end_offset
-            end_offset = min(span.end_offset, of_log)
+            end_offset = min(span.end_offset, of_log, log_end_offset)
             if end_offset < span.end_offset:
                 break
         return RemoteRange(segment, offset, end_offset)
@@ -175,7 +176,8 @@ class RemotePartition:
         Two unclean elections may leave a hole that no tier fills: a reader goes on behind it.
         """
         for epoch, start_offset in chain.entries:
-            end_offset = chain.end_offset_for(epoch, log_end_offset).end_offset
+            of_log = chain.end_offset_for(epoch, log_end_offset).end_offset
+            end_offset = min(of_log, log_end_offset)
             row = self._rows.get(epoch)
             at = max(offset, start_offset)
             span = None if row is None or at >= end_offset else row.from_offset(at)

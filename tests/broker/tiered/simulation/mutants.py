@@ -13,7 +13,7 @@ from unittest.mock import patch
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered import copying, expiry, remote_log, remote_partition
 from moldau.broker.tiered.copying import LocalLog
-from moldau.broker.tiered.expiry import Deletion, DeletionReason, Leadership
+from moldau.broker.tiered.expiry import Deletion, DeletionReason
 from moldau.broker.tiered.remote_log import RemoteLog
 from moldau.broker.tiered.remote_partition import RemotePartition, RemoteRange
 from moldau.broker.tiered.remote_segment import (
@@ -179,16 +179,6 @@ def copies_with_the_epoch_of_the_leader() -> Mutation:
     return patch.object(remote_log, "begin_copy", begin_copy)
 
 
-def a_deposed_leader_deletes_what_its_successor_copied() -> Mutation:
-    """It has no such epoch in its chain."""
-    original = expiry._reason
-
-    def reason(segment: RemoteSegment, log: LocalLog, leadership: Leadership) -> Any:
-        return original(segment, log, replace(leadership, leader_epoch=2**31))
-
-    return patch.object(expiry, "_reason", reason)
-
-
 def deletes_what_replicas_in_sync_still_have() -> Mutation:
     """The leader's own start is enough, and a deposed leader has one of its own."""
     original = RemoteLog._deletes
@@ -260,7 +250,6 @@ MUTANTS: Final[dict[Mutant, Hunt]] = {
         range(400), (Promise.ONE_EPOCH, Promise.KEPT), run_unclean
     ),
     copies_with_the_epoch_of_the_leader: Hunt(range(100), (Promise.SETTLES,)),
-    a_deposed_leader_deletes_what_its_successor_copied: Hunt(range(400), (Promise.KEPT,), run_deaf),
     deletes_what_replicas_in_sync_still_have: Hunt(range(600), (Promise.KEPT,), run_deaf),
     a_leader_begins_before_it_has_read_the_topic: Hunt(range(1500), (Promise.KEPT,)),
     loses_the_transaction_index: Hunt(range(200), (Promise.ABORTED_KNOWN,)),
