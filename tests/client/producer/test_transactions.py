@@ -22,7 +22,7 @@ from moldau.client import (
     TransactionError,
 )
 from moldau.client import sync as blocking
-from moldau.client.producer import transaction_sender
+from moldau.client.producer import transactions
 from moldau.config import BadSettings
 from tests.client.producer.transaction_space import Space
 from tests.client.producer.transaction_space import space as space
@@ -36,7 +36,7 @@ VALUES = [b"%d" % number for number in range(300)]
 def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The version of the transactions: as with the cluster's feature level below 2, and with 2."""
     if request.param == 1:
-        monkeypatch.setattr(transaction_sender, "_speaks_v2", lambda connection: False)
+        monkeypatch.setattr(transactions, "_speaks_v2", lambda connection: False)
     return int(request.param)
 
 

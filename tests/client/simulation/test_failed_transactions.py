@@ -25,7 +25,7 @@ from moldau.client import (
     TopicPartition,
     Transaction,
 )
-from moldau.client.producer import transaction_sender
+from moldau.client.producer import transactions
 from moldau.records import ColumnBuffers, Spans
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
@@ -141,7 +141,7 @@ def test_a_commit_after_the_timeout_says_so_and_ends_the_producer(one: OneBroker
 def test_a_producer_of_version_1_is_fenced_after_the_timeout(
     one: OneBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction_sender, "_speaks_v2", lambda connection: False)
+    monkeypatch.setattr(transactions, "_speaks_v2", lambda connection: False)
 
     async def main(runtime: Runtime) -> None:
         async def work(transaction: Transaction) -> None:
@@ -240,7 +240,7 @@ def test_offsets_of_a_topic_that_does_not_exist_are_refused(
     one: OneBroker, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if version == 1:
-        monkeypatch.setattr(transaction_sender, "_speaks_v2", lambda connection: False)
+        monkeypatch.setattr(transactions, "_speaks_v2", lambda connection: False)
     group = GroupMetadata("g", -1, "", None)
     tries: list[str] = []
 

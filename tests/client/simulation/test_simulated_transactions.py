@@ -19,7 +19,7 @@ from moldau.client import (
     TopicPartition,
     Transaction,
 )
-from moldau.client.producer import transaction_sender
+from moldau.client.producer import transactions
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.testing import SimulatedCluster
@@ -164,5 +164,5 @@ def test_each_record_counts_once_whatever_happens_to_the_connections(
     seed: int, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if version == 1:
-        monkeypatch.setattr(transaction_sender, "_speaks_v2", lambda connection: False)
+        monkeypatch.setattr(transactions, "_speaks_v2", lambda connection: False)
     run(seed, 8)

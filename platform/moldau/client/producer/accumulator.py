@@ -27,7 +27,7 @@ from moldau.client.producer.outcome import Outcomes
 from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
 from moldau.client.producer.run import Run
 from moldau.client.producer.splitting import Fit
-from moldau.client.producer.transaction import TransactionStates
+from moldau.client.producer.transaction_core import TransactionCore
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer
@@ -71,9 +71,17 @@ class Accumulator:
     lock: AbstractContextManager[object] = nullcontext()
     """Held by each thread that appends; there is one thread only, unless a subclass says so."""
 
-    def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
+    def __init__(
+        self,
+        options: Options,
+        backoff: Backoff,
+        random: Random,
+        transaction: TransactionCore | None = None,
+    ) -> None:
+        """With `transaction`, records are sent only in its transactions."""
         self.options = options
-        self.buffer = Buffer(options)
+        self.transaction = transaction
+        self.buffer = Buffer(options, transaction)
         self.outcomes = Outcomes(self.buffer, backoff, random)
         self.identity = NO_PRODUCER
         self.is_flushing = False
@@ -83,8 +91,6 @@ class Accumulator:
         self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
         self.clocks: Clocks | None = None
         """If set, batches can `place` records with the current time."""
-        self.transaction: TransactionStates | None = None
-        """If set, records are sent only in its transactions."""
         self._stuck_since: dict[int, float] = {}
         self._waits_s = max(options.linger_s, WAITS_S)
 
@@ -206,7 +212,9 @@ class Accumulator:
 
     def drain(self, now: float, metadata: Metadata, room: dict[int, int]) -> Drained:
         """Return what to send now. `room` is how many more requests each connected broker takes."""
-        drained = Drained()
+        drained, transaction = Drained(), self.transaction
+        if transaction is not None and transaction.is_over and self.buffer.busy:
+            self.fail_all(transaction.refusal())
         self._seal_what_is_due(now)
         if self.needs_identity:
             return drained
@@ -227,8 +235,10 @@ class Accumulator:
                 continue
             queue.leaderless = 0
             queue.leader_epoch = known.leader_epoch
-            if self.transaction is not None and not self.transaction.may_send_to(queue.where):
-                continue
+            if transaction is not None:
+                transaction.on_records(queue.where)
+                if not transaction.may_send_to(queue.where):
+                    continue
             if known.leader not in room:
                 drained.unreachable.add(known.leader)
             else:

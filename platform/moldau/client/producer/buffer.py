@@ -8,17 +8,19 @@ something to send or in flight.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.client.producer.failures import Failures
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.splitting import Fit, split
+from moldau.client.producer.transaction_core import TransactionCore
+from moldau.client.producer.transaction_errors import of_kind
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import TopicPartition
-from moldau.records import Codec
+from moldau.records import Codec, Producer
 
 _STEPS_MAX: Final = 16
 """The most steps in which a batch grows if `batch_bytes` is very small."""
@@ -44,11 +46,21 @@ class Options:
     """Whether only the transaction coordinator raises the producer's epoch."""
 
 
+class Mishap(Enum):
+    """What may become of a batch that is not simply acknowledged."""
+
+    FAILED = "it has failed for good"
+    SPLIT = "it was too large, and was split"
+    GAP = "the broker lacks acknowledged records before it"
+
+
 class Buffer:
     """All batches of one producer that are not decided yet."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, transaction: TransactionCore | None = None) -> None:
+        """`transaction` is the core that fails with the records."""
         self.options = options
+        self.transaction = transaction
         self.builder_bytes = min(options.batch_bytes, options.request_bytes)
         self.grown_bytes = min(options.grown_bytes, options.request_bytes)
         self.step_bytes = max(self.builder_bytes, self.grown_bytes // _STEPS_MAX)
@@ -59,10 +71,8 @@ class Buffer:
         self.failures = Failures()
         self.trouble: KafkaError | None = None
         """Why a broker could not be reached lately: the cause for batches that were never sent."""
-        self.on_failed: Callable[[Batch], None] = _ignore
-        self.on_split: Callable[[Batch], None] = _ignore
-        self.kind_of: Callable[[KafkaError], KafkaError] = _unchanged
-        """Returns what a caller gets for the error of a batch."""
+        self.mishaps: list[tuple[Mishap, Batch]] = []
+        """What has happened since the sender last looked; it counts them and empties the list."""
 
     def queue(self, where: TopicPartition) -> PartitionQueue:
         """Return the partition's queue; make it on the first call."""
@@ -99,10 +109,14 @@ class Buffer:
         is_under_way: bool = False,
     ) -> None:
         """Decide the outcome of a batch. A split batch fails when its last part ends."""
-        error = None if error is None else self.kind_of(error)
+        transaction = self.transaction
+        if error is not None and transaction is not None:
+            error = of_kind(error)
         batch.finish(base_offset, timestamp, error, is_under_way=is_under_way)
         if error is not None:
-            self.on_failed(batch)
+            self.mishaps.append((Mishap.FAILED, batch))
+            if transaction is not None:
+                transaction.on_failed(error)
         appended = batch.outermost
         if appended.error is not None:
             self.failures.add(appended)
@@ -120,7 +134,16 @@ class Buffer:
         queue.replace(batch, parts)
         self.used_bytes += sum(each.reserved_bytes for each in parts)
         self.release(queue, batch)
-        self.on_split(batch)
+        self.mishaps.append((Mishap.SPLIT, batch))
+
+    def is_unsure(self, producer: Producer) -> bool:
+        """Whether a record of this producer id and epoch may still arrive, or the sequence of a
+        partition has a gap."""
+        return any(
+            queue.must_restart
+            and (queue.producer_id, queue.producer_epoch) == (producer.id, producer.epoch)
+            for queue in self.queues.values()
+        )
 
     def unfinished(self) -> list[Batch]:
         """Return every undecided batch, oldest first in each partition."""
@@ -141,11 +164,3 @@ class Buffer:
             if error is not None:
                 found[queue.where] = error
         return found
-
-
-def _unchanged(error: KafkaError) -> KafkaError:
-    return error
-
-
-def _ignore(batch: Batch) -> None:
-    """Do nothing: there are no metrics."""

@@ -14,7 +14,7 @@ OUT_OF_ORDER_SEQUENCE_NUMBER may mean four things.
 1. An earlier batch is missing that is still to be sent, or is held: it is sent again.
 2. No earlier batch is missing here, so the broker has lost acknowledged records. The partition
    continues with the next epoch and the batch is sent again in that, as Kafka's producer does
-   (KIP-360); `on_gap` is called. That is right only if the broker surely has neither the batch nor
+   (KIP-360); the gap is logged. That is right only if the broker surely has neither the batch nor
    one of those behind it.
 3. A later batch was acknowledged, so the broker took that without this one: it had forgotten the
    producer. Sent now this batch would come after later ones, so it has failed. It has failed even
@@ -30,11 +30,10 @@ OUT_OF_ORDER_SEQUENCE_NUMBER may mean four things.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch, Trace
-from moldau.client.producer.buffer import Buffer
+from moldau.client.producer.buffer import Buffer, Mishap
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.refusal import (
     CONCURRENT_S,
@@ -76,7 +75,6 @@ class Outcomes:
         self._options = buffer.options
         self._backoff = backoff
         self._random = random
-        self.on_gap: Callable[[Batch], None] | None = None
 
     # Answers
 
@@ -179,8 +177,7 @@ class Outcomes:
         if error.code is _OUT_OF_ORDER:
             if queue.is_first_under_way(batch) and not queue.must_restart:
                 queue.must_restart = True
-                if self.on_gap is not None:
-                    self.on_gap(batch)
+                self._buffer.mishaps.append((Mishap.GAP, batch))
             return True
         queue.must_restart = True
         return batch.attempts == 1

@@ -65,11 +65,10 @@ from moldau.client.producer.transaction_block import WORK_AGAIN, Transaction, Wo
 from moldau.client.producer.transaction_errors import AbortableTransactionError
 from moldau.client.producer.transactions import (
     Transactions,
+    core_of,
     group_of,
     needed,
-    refused,
     sending,
-    states_of,
 )
 from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings import every_client as common_rows
@@ -199,14 +198,19 @@ class Producer(Generic[K, V]):
         self._cluster = self._world.cluster = Cluster(
             runtime, settings, creates_topics=True, tokens=self._given.objects.get("oauth")
         )
+        core = core_of(settings, self._cluster)
         self._accumulator = self._accumulator_type(
-            self._options, self._cluster.backoff, runtime.random
+            self._options, self._cluster.backoff, runtime.random, core
         )
         self._accumulator.batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
         self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
-        self._accumulator.transaction = states_of(settings, self._cluster)
         self._sender = self._sender_type(
-            runtime, self._cluster, self._accumulator, self._metrics, settings
+            runtime,
+            self._cluster,
+            self._accumulator,
+            self._metrics,
+            settings,
+            None if core is None else self._on_step,
         )
         self._begun = self._sender
         self._topics = OutgoingTopics(
@@ -221,22 +225,28 @@ class Producer(Generic[K, V]):
         )
         self._cluster.on_update = self._topics.on_metadata
         self._usual = self._topics.usual
-        if self._accumulator.transaction is not None:
+        if core is not None:
             self._transactions = Transactions(
-                self._accumulator.transaction,
-                self._sender,
+                runtime,
+                self._cluster,
                 self._accumulator,
+                self._sender,
                 self._on_gate,
                 settings[own_rows.max_block_ms] / 1000,
             )
             self._on_gate()
-        self._declare_metrics()
+        _declare_metrics(self._metrics, self._accumulator, self._sender, self._topics)
         self._is_given_up = False
 
     def _on_gate(self) -> None:
         """Let `send` take the short path in a transaction only. The long one raises the error."""
         assert self._transactions is not None
-        self._usual = self._topics.usual if self._transactions.takes_records else {}
+        self._usual = self._topics.usual if self._transactions.core.takes_records else {}
+
+    def _on_step(self) -> None:
+        """The sender has done a step."""
+        assert self._transactions is not None
+        self._transactions.on_step()
 
     def _end_short_way(self) -> None:
         """Make every `send` take the long path, which raises the error of an ended producer."""
@@ -316,7 +326,9 @@ class Producer(Generic[K, V]):
         except NO_RECORD as error:
             name_of(topic, "topic")
             found = no_record(error, topic, (0, key, value, headers))
-            raise refused(self._transactions, found) from None
+            if self._transactions is not None:
+                raise self._transactions.refused(found) from None
+            raise found from None
         return await self._send(
             ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options
         )
@@ -595,19 +607,6 @@ class Producer(Generic[K, V]):
         """The same metrics for exporters (`moldau.metrics.render_prometheus`)."""
         return self._metrics.registry
 
-    def _declare_metrics(self) -> None:
-        buffer, sender, clock = self._accumulator.buffer, self._sender, self._clock
-        topics = self._topics
-        memory, gauge = float(self._options.memory_bytes), self._metrics.gauge
-        gauge("buffer-total-bytes", "Bytes that records may take: buffer.memory.", lambda: memory)
-        free = "buffer-available-bytes"
-        gauge(free, "Bytes of them that are free.", lambda: max(0.0, memory - buffer.used_bytes))
-        gauge("waiting-threads", "Sends that wait for memory.", lambda: sender.waiting)
-        gauge("requests-in-flight", "Requests without an answer.", lambda: sender.in_flight)
-        gauge("connection-count", "Brokers with a connection.", lambda: sender.connections)
-        age = "metadata-age"
-        gauge(age, "Seconds since metadata came.", lambda: clock.monotonic() - topics.metadata_at)
-
     # The end
 
     async def flush(self, timeout_s: float | None = None) -> None:
@@ -667,8 +666,8 @@ class Producer(Generic[K, V]):
         async with AsyncExitStack() as left:
             left.push_async_callback(self._world.aclose)
             left.push_async_callback(self._cluster.aclose)
-            if self._sender.transaction is not None:
-                left.push_async_callback(self._sender.transaction.aclose)
+            if self._transactions is not None:
+                left.push_async_callback(self._transactions.aclose)
             while self._serdes:
                 from moldau.client.serdes.resolve import close_serde
 
@@ -696,6 +695,20 @@ def _accumulator_options(settings: Settings) -> Options:
         retries_max=settings[own_rows.retries],
         grown_bytes=own_rows.grown_bytes(settings),
     )
+
+
+def _declare_metrics(
+    metrics: ProducerMetrics, accumulator: Accumulator, sender: Sender, topics: OutgoingTopics
+) -> None:
+    buffer, gauge = accumulator.buffer, metrics.gauge
+    memory = float(accumulator.options.memory_bytes)
+    gauge("buffer-total-bytes", "Bytes that records may take: buffer.memory.", lambda: memory)
+    free = "buffer-available-bytes"
+    gauge(free, "Bytes of them that are free.", lambda: max(0.0, memory - buffer.used_bytes))
+    gauge("waiting-threads", "Sends that wait for memory.", lambda: sender.waiting)
+    gauge("requests-in-flight", "Requests without an answer.", lambda: sender.in_flight)
+    gauge("connection-count", "Brokers with a connection.", lambda: sender.connections)
+    gauge("metadata-age", "Seconds since metadata came.", topics.metadata_age_s)
 
 
 def _tell(given: Given, settings: Settings) -> None:

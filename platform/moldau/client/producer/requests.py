@@ -8,7 +8,8 @@ from typing import Final
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.refusal import TOO_LARGE
-from moldau.client.producer.transaction import PRODUCE_NEWEST_V1, TransactionStates
+from moldau.client.producer.transaction_core import TransactionCore
+from moldau.client.producer.transaction_requests import PRODUCE_NEWEST_V1
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
@@ -30,7 +31,7 @@ def produce_request(
     metadata: Metadata,
     acks: int,
     timeout_ms: int,
-    transaction: TransactionStates | None = None,
+    transaction: TransactionCore | None = None,
 ) -> tuple[producing.ProduceRequest, int]:
     """Return the request and its version: by topic id if all topics have one, else by name."""
     by_topic: dict[str, list[producing.PartitionProduceData]] = {}

@@ -8,12 +8,14 @@ record that was not awaited is raised by the next `flush`. To append a record, o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, cast
 
 from moldau.client.base.user_code import LOG
 from moldau.client.producer.accumulator import Accumulator, ToSend
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch
+from moldau.client.producer.buffer import Mishap
 from moldau.client.producer.delivery import again, decided
 from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.producer.queue import PartitionQueue
@@ -23,7 +25,6 @@ from moldau.client.producer.transaction_errors import (
     FatalTransactionError,
     RetriableTransactionError,
 )
-from moldau.client.producer.transaction_sender import TransactionSender
 from moldau.client.settings import producer as own_rows
 from moldau.config import Settings
 from moldau.errors import without_frames
@@ -47,6 +48,10 @@ _WAKE_S_MIN: Final = 0.001
 _PRESSING: Final = 8
 _PRESSING_MAX: Final = 16
 _TURN_S: Final = 0.002
+_GAP: Final = (
+    "producer: %s lacks records that it had acknowledged; those after them are sent under the next "
+    "producer epoch"
+)
 
 
 class Turn(NamedTuple):
@@ -67,7 +72,9 @@ class Sender:
         accumulator: Accumulator,
         metrics: ProducerMetrics,
         settings: Settings,
+        on_step: Callable[[], None] | None = None,
     ) -> None:
+        """`on_step` is called after each step of records in transactions, and at the end."""
         self._runtime = runtime
         self._clock = runtime.clock
         self._cluster = cluster
@@ -96,15 +103,9 @@ class Sender:
         self._identify_at = 0.0
         self._flushes = 0
         self._closers = 0
-        buffer = self._buffer = accumulator.buffer
-        buffer.on_failed = metrics.failed
-        self.transaction: TransactionSender | None = None
-        if accumulator.transaction is not None:
-            self.transaction = TransactionSender(
-                runtime, cluster, accumulator, metrics.failed, self.drain_soon
-            )
-        buffer.on_split = metrics.split
-        accumulator.outcomes.on_gap = _note_gap
+        self._buffer = accumulator.buffer
+        self._transaction = accumulator.transaction
+        self._on_step = on_step
 
     # Called when records are appended
 
@@ -235,8 +236,8 @@ class Sender:
         Raise TransactionError outside a transaction."""
         if self.is_closing:
             raise closed("producer")
-        if self.transaction is not None:
-            self.transaction.states.check_open()
+        if self._transaction is not None:
+            self._transaction.check_open()
 
     # Requests out
 
@@ -272,15 +273,14 @@ class Sender:
 
     def _send_what_may_go(self, now: float) -> None:
         self._accumulator.expire(now)
-        if self.transaction is not None:
-            self.transaction.before_drain()
         room = self._request_room()
         drained = self._accumulator.drain(now, self._cluster.metadata, room)
         for each in drained.requests:
             self._transmit(each, now)
-        if self.transaction is not None:
-            self.transaction.after_drain()
-        elif self._accumulator.needs_identity and self._identifying is None:
+        if self._on_step is not None or self._buffer.mishaps:
+            self._end_step()
+        is_unidentified = self._accumulator.needs_identity and self._transaction is None
+        if is_unidentified and self._identifying is None:
             self._consider_identity(now)
         if drained.has_leaderless:
             self._cluster.request_refresh()
@@ -338,7 +338,7 @@ class Sender:
             self._cluster.metadata,
             self._acks,
             self._request_timeout_ms,
-            self._accumulator.transaction,
+            self._transaction,
         )
         if self._acks == 0:
             connection.tell(request, partial(self._told, each), version=version)
@@ -374,10 +374,28 @@ class Sender:
     def _go_on(self) -> None:
         """Drain again after a response. If nothing is left to send, leave the next loop iteration
         to other tasks: a consumer, say, whose record came with the response."""
-        if self.transaction is not None:
-            self.transaction.note_idle()
+        if self._on_step is not None or self._buffer.mishaps:
+            self._end_step()
         if not self.is_closed and (self._waking or not self._buffer.is_idle):
             self.drain_soon()
+
+    def _end_step(self) -> None:
+        """Count what has become of batches. A transaction whose records have failed is over, and
+        the next drain fails the others."""
+        mishaps = self._buffer.mishaps
+        if mishaps:
+            for mishap, batch in mishaps:
+                if mishap is Mishap.FAILED:
+                    self._metrics.failed(batch)
+                elif mishap is Mishap.SPLIT:
+                    self._metrics.split(batch)
+                else:
+                    LOG.warning(_GAP, batch.where)
+            mishaps.clear()
+            if self._transaction is not None:
+                self.drain_soon()
+        if self._on_step is not None:
+            self._on_step()
 
     def _all_refused(self, batches: list[Batch], error: KafkaError) -> None:
         self._cluster.note(error)
@@ -465,7 +483,7 @@ class Sender:
                     await decided(batch)
         except TimeoutError:
             left = _records(waiting)
-            kind = KafkaError if self.transaction is None else RetriableTransactionError
+            kind = KafkaError if self._transaction is None else RetriableTransactionError
             if left:  # the last one may have been decided at the timeout
                 raise kind(
                     ErrorCode.REQUEST_TIMED_OUT,
@@ -525,7 +543,7 @@ class Sender:
             self._timer = None
         if error is None:
             error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
-        if self.transaction is not None:
+        if self._transaction is not None:
             error = FatalTransactionError(error.code, error.reason, **error.context)
         left = _records(self._accumulator.unfinished())
         if left:
@@ -534,8 +552,8 @@ class Sender:
         for future in self._waking.values():
             if not future.done():
                 future.set_exception(again(without_frames(error)))
-        if self.transaction is not None:
-            self.transaction.note_idle(is_closed=True)
+        if self._on_step is not None or self._buffer.mishaps:
+            self._end_step()
 
 
 def _not_sent(batch: Batch, bug: Exception) -> KafkaError:
@@ -548,14 +566,6 @@ def _not_sent(batch: Batch, bug: Exception) -> KafkaError:
     )
     error.__cause__ = bug
     return error
-
-
-def _note_gap(batch: Batch) -> None:
-    LOG.warning(
-        "producer: %s lacks records that it had acknowledged; those after them are sent under the "
-        "next producer epoch",
-        batch.where,
-    )
 
 
 def _records(batches: list[Batch]) -> int:

@@ -193,6 +193,10 @@ class OutgoingTopics:
     def _is_stuck(self, node_id: int) -> bool:
         return self._accumulator.is_stuck(node_id, self._clock.monotonic(), self._stuck_s)
 
+    def metadata_age_s(self) -> float:
+        """Return the seconds since metadata came."""
+        return self._clock.monotonic() - self.metadata_at
+
     def on_metadata(self) -> None:
         """Apply new metadata: update topics, and forget idle ones."""
         self.metadata_at = self._clock.monotonic()

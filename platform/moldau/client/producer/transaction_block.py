@@ -78,7 +78,7 @@ class Transaction:
             await self._drop()
             raise
         except asyncio.CancelledError:
-            if self._transactions.may_abort:
+            if self._transactions.core.may_abort:
                 await self._drop(is_in_a_hurry=True)
             raise
 

@@ -1,36 +1,63 @@
-"""The transactions of one producer, as its user sees them: begin, send, commit or abort.
+"""The shell of a transactional producer: the calls of its user, and the requests to coordinators.
 
 Invariants: a commit or abort waits for the sends that have begun, and for the outcome of all
 records; meanwhile no further send begins. A call that ends early, by a timeout or a cancellation,
 can be made again and then completes.
+
+`transaction_core` decides. Records are the sender's, which asks the core itself and calls `on_step`
+after each of its steps: there may be a request to send, and a call that waits may go on. The task
+that sends requests ends when there is nothing to do, and starts again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import Any, Final
 
 from moldau.client.base.arguments import OffsetAndMetadata
-from moldau.client.base.coordinator import GroupMetadata
+from moldau.client.base.coordinator import TRANSACTION, Coordinator, GroupMetadata
 from moldau.client.base.user_code import LOG
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.sender import Sender
-from moldau.client.producer.transaction import TransactionState, TransactionStates
-from moldau.client.producer.transaction_errors import TransactionError, dropped, of_kind
+from moldau.client.producer.transaction_core import (
+    TransactionCore,
+    TransactionReady,
+    TransactionState,
+)
+from moldau.client.producer.transaction_errors import (
+    RetriableTransactionError,
+    TransactionError,
+    dropped,
+    of_kind,
+)
+from moldau.client.producer.transaction_requests import (
+    V2_END_TXN,
+    SentOffsets,
+    TransactionRequest,
+    fitting,
+)
 from moldau.client.settings import producer as rows
 from moldau.config import Settings
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import told
 from moldau.link.cluster import Cluster
+from moldau.link.connection import Connection
 from moldau.link.lifetime import ClientClosed, WrongLoop, closed
 from moldau.link.metadata import TopicPartition
+from moldau.protocol.declare import Response
+from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.protocol.messages.end_txn import EndTxnRequest
+from moldau.runtime import Runtime
+from moldau.runtime.driver import Driver
 from moldau.runtime.timeouts import timeout
 
-_ENDING: Final = (TransactionState.COMMITTING, TransactionState.ABORTING)
+LANE: Final = "transaction"
+_FEATURE: Final = "transaction.version"
+_V2: Final = 2
 
 
 class Transactions:
@@ -38,62 +65,59 @@ class Transactions:
 
     def __init__(
         self,
-        states: TransactionStates,
-        sender: Sender,
+        runtime: Runtime,
+        cluster: Cluster,
         accumulator: Accumulator,
+        sender: Sender,
         on_gate: Callable[[], None],
         max_block_s: float,
     ) -> None:
         """`on_gate` is called when sends become possible, and when they end."""
-        assert sender.transaction is not None
-        self._states = states
-        self._transaction = sender.transaction
-        self._cluster = sender.transaction.cluster
-        self._sender = sender
+        assert accumulator.transaction is not None
+        self.core = accumulator.transaction
+        self._clock = runtime.clock
+        self._cluster = cluster
         self._accumulator = accumulator
+        self._sender = sender
         self._on_gate = on_gate
         self._max_block_s = max_block_s
         self._loop = asyncio.get_running_loop()
-        self._entered = 0
-        self._is_ending = False
-        self._all_left: asyncio.Future[None] | None = None
-
-    @property
-    def takes_records(self) -> bool:
-        """Whether records may be sent now."""
-        return self._states.state is TransactionState.IN_TRANSACTION and not self._is_ending
-
-    @property
-    def number(self) -> int:
-        """The number of transactions that were begun."""
-        return self._states.number
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a transaction is open, or its end is not confirmed."""
-        return self._states.state not in (
-            TransactionState.UNINITIALIZED,
-            TransactionState.INITIALIZING,
-            TransactionState.READY,
+        self._coordinator = Coordinator(
+            cluster,
+            self.core.transactional_id,
+            LANE,
+            key_type=TRANSACTION,
+            purpose="InitProducerId",
         )
+        self._groups: dict[str, Coordinator] = {}
+        self._driver = Driver(
+            runtime, "transaction", self._ready, self._act, self._is_over, reported=True
+        )
+        self._waiting: list[asyncio.Future[None]] = []
 
     # The sends
 
-    @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> AbstractContextManager[None]:
         """Make a commit wait for the block, in whatever thread it runs, and impossible if the block
         raises. Raise TransactionError outside a transaction."""
+        return _Send(self)
+
+    async def during(self, send: Coroutine[Any, Any, Delivery]) -> Delivery:
+        """Await a send, and make a commit wait for it."""
+        with closing(send), _Send(self):
+            return await send
+
+    def on_send(self) -> None:
+        """A send begins, in any thread. Raise TransactionError outside a transaction."""
         with self._accumulator.lock:
-            self._states.check_open(is_ending=self._is_ending)
-            self._entered += 1
-        try:
-            with _Refusal(self):
-                yield
-        finally:
-            with self._accumulator.lock:
-                self._entered -= 1
-                if not self._entered and self._all_left is not None:
-                    self._loop.call_soon_threadsafe(self._tell_left)
+            self.core.on_send()
+
+    def on_sent(self) -> None:
+        """A send has returned or failed, in any thread."""
+        with self._accumulator.lock:
+            self.core.on_sent()
+            if self._waiting and not self.core.sends:
+                self._loop.call_soon_threadsafe(self._wake)
 
     def refused(self, error: Exception) -> Exception:
         """Note that a send raises this error: the open transaction lacks its records, so that it
@@ -107,33 +131,16 @@ class Transactions:
         except RuntimeError:
             is_home = False
         if is_home:
-            self._transaction.on_refused(kept)
+            self._on_refused(kept)
         else:
             with suppress(RuntimeError):  # the loop has ended: no commit follows
-                self._loop.call_soon_threadsafe(self._transaction.on_refused, kept)
+                self._loop.call_soon_threadsafe(self._on_refused, kept)
         return kept if is_known else error
 
-    async def during(self, send: Coroutine[Any, Any, Delivery]) -> Delivery:
-        """Await a send, and make a commit wait for it."""
-        with closing(send), self.sending():
-            return await send
-
-    def _tell_left(self) -> None:
-        if self._all_left is not None and not self._entered:
-            if not self._all_left.done():
-                self._all_left.set_result(None)
-            self._all_left = None
-
-    async def _sends_left(self) -> None:
-        while self._entered:
-            if self._all_left is None:
-                self._all_left = self._loop.create_future()
-            await asyncio.shield(self._all_left)
-
-    @property
-    def may_abort(self) -> bool:
-        """Whether `abort` is possible."""
-        return self._states.may_abort
+    def _on_refused(self, error: KafkaError) -> None:
+        self.core.on_failed(error)
+        self._wake()
+        self._sender.drain_soon()
 
     # The calls
 
@@ -146,102 +153,82 @@ class Transactions:
     async def open(self) -> None:
         """Get the producer id, which fences all older producers of the transactional id. Raise
         TransactionError."""
-        self._states.initialize()
-        await self._transaction.until(
-            lambda: self._states.state is not TransactionState.INITIALIZING,
-            self._max_block_s,
-            "begin_transaction",
-        )
-        if self._states.error is not None:
-            raise self._states.failure()
+        self.core.on_open()
+        is_new = TransactionState.INITIALIZING
+        await self._within(lambda: self.core.state is not is_new, "begin_transaction")
+        if self.core.error is not None:
+            raise self.core.failure()
 
     async def begin(self) -> None:
         """Begin a transaction. Raise TransactionError."""
-        if self._states.state in (TransactionState.UNINITIALIZED, TransactionState.INITIALIZING):
+        if self.core.state in (TransactionState.UNINITIALIZED, TransactionState.INITIALIZING):
             await self.open()
-        await self._sends_left()
-        if self._states.state in _ENDING and self._states.has_ended:
-            await self._transaction.until(self._is_at_rest, self._max_block_s, "begin_transaction")
-        self._states.begin()
-        self._set_gate(is_ending=False)
-
-    def _is_at_rest(self) -> bool:
-        return self._states.state not in _ENDING
+        await self._until(self._has_no_sends)
+        if self.core.is_ending and self.core.has_ended:
+            await self._within(self._is_at_rest, "begin_transaction")
+        self._set_gate(self.core.on_begin)
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> None:
         """Commit offsets with the transaction; return when the group's coordinator has them."""
-        self._states.check_open(is_ending=self._is_ending)
+        core, sent = self.core, SentOffsets(group, dict(offsets))
+        core.check_open(is_new=True)
         if not offsets:
             return
-        sent, number = self._states.add_offsets(offsets, group), self._states.number
-
-        def is_done() -> bool:
-            return not sent.left or self._states.number != number or not self._takes_offsets()
-
-        await self._transaction.until(is_done, self._max_block_s, "send_offsets")
+        core.on_offsets(sent)
+        number, takes = core.number, (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING)
+        await self._within(
+            lambda: not sent.left or core.number != number or core.state not in takes,
+            "send_offsets",
+        )
         if sent.left:
-            if self._states.error is not None:
-                raise self._states.failure()
-            raise dropped(self._states.transactional_id)
-
-    def _takes_offsets(self) -> bool:
-        return self._states.state in (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING)
+            raise dropped(core.transactional_id) if core.error is None else core.failure()
 
     async def commit(self) -> None:
         """Wait for every record, then commit. Raise TransactionError."""
-        if self._states.state is TransactionState.IN_TRANSACTION:
-            self._set_gate(is_ending=True)
-            await self._sends_left()
-        self._states.commit()
+        if self.core.state is TransactionState.IN_TRANSACTION:
+            self._set_gate(self.core.on_ending)
+            await self._until(self._has_no_sends)
+        self.core.on_commit()
         await self._sender.settle(None)
-        self._states.on_settled(is_unsure=self._is_unsure())
-        self._on_settled()
-        await self._transaction.until(self._is_at_rest, self._max_block_s, "commit_transaction")
-        if self._states.error is not None and not self._states.has_ended:
-            raise self._states.failure()
-        self._states.untold = None
+        await self._end("commit_transaction")
+        if self.core.error is not None and not self.core.has_ended:
+            raise self.core.failure()
+        self.core.on_reported()
 
     async def abort(self) -> None:
         """Drop what is not sent, wait for what is on its way, then abort. Raise
         TransactionError."""
-        self._set_gate(is_ending=True)
-        self._states.abort()
-        await self._transaction.drop()
-        self._states.on_settled(is_unsure=self._is_unsure())
-        self._on_settled()
-        await self._transaction.until(self._is_at_rest, self._max_block_s, "abort_transaction")
-        if self._states.error is not None:
-            raise self._states.failure()
-        self._states.untold = None
+        self._set_gate(self.core.on_ending)
+        self.core.on_abort()
+        self._sender.drain_soon()
+        await self._until(lambda: self._accumulator.buffer.is_idle or self._sender.is_closed)
+        await self._end("abort_transaction")
+        if self.core.error is not None:
+            raise self.core.failure()
+        self.core.on_reported()
 
-    def _set_gate(self, *, is_ending: bool) -> None:
+    async def _end(self, call: str) -> None:
+        """End the transaction, after the outcome of all records."""
+        buffer = self._accumulator.buffer
+        self.core.on_settled(is_unsure=buffer.is_unsure(self.core.identity))
+        buffer.failures.take()  # the transaction's outcome says it all
+        await self._within(self._is_at_rest, call)
+
+    def _set_gate(self, event: Callable[[], None]) -> None:
         with self._accumulator.lock:
-            self._is_ending = is_ending
+            event()
             self._on_gate()
-
-    def _on_settled(self) -> None:
-        """Forget failed records: the transaction's outcome says it all."""
-        self._accumulator.buffer.failures.take()
-
-    def _is_unsure(self) -> bool:
-        """Whether a record may still arrive, or the sequence of a partition has a gap."""
-        identity = self._states.identity
-        return any(
-            queue.must_restart
-            and (queue.producer_id, queue.producer_epoch) == (identity.id, identity.epoch)
-            for queue in self._accumulator.buffer.queues.values()
-        )
 
     async def close(self, timeout_s: float | None) -> None:
         """Abort what is open, as the producer is closed. Failures are logged: the cluster aborts
         the transaction in time."""
-        if not self.is_open or self._states.state is TransactionState.FATAL:
+        if not self.core.is_open or self.core.state is TransactionState.FATAL:
             return
         try:
             async with timeout(timeout_s):
-                if self._states.may_abort:
+                if self.core.may_abort:
                     LOG.info("producer: closed in a transaction, which is aborted")
                     await self.abort()
                 else:
@@ -250,21 +237,151 @@ class Transactions:
             why = str(error) or f"no answer in {timeout_s} s"
             LOG.warning("producer: the open transaction could not be ended: %s", why)
 
+    # Waiting
 
-class _Refusal:
-    """Notes an exception of the block as that of a send that was refused."""
+    def _has_no_sends(self) -> bool:
+        return not self.core.sends
+
+    def _is_at_rest(self) -> bool:
+        return not self.core.is_ending
+
+    async def _until(self, is_done: Callable[[], bool]) -> None:
+        """Return when `is_done()`. The last send may return in another thread meanwhile."""
+        while True:
+            with self._accumulator.lock:
+                if is_done():
+                    return
+                future: asyncio.Future[None] = self._loop.create_future()
+                self._waiting.append(future)
+            await future
+
+    async def _within(self, is_done: Callable[[], bool], call: str) -> None:
+        """Return when `is_done()`. After `max.block.ms` raise the error that says to make this call
+        again."""
+        self._poke()
+        began = self._clock.monotonic()
+        try:
+            async with timeout(self._max_block_s):
+                await self._until(is_done)
+        except TimeoutError:
+            self.core.on_waited()
+            if self.core.error is not None:
+                raise self.core.failure() from None
+            trouble = self.core.trouble
+            facts = {} if trouble is None else {"last_error": str(trouble)}
+            raise RetriableTransactionError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{call}: no answer within max.block.ms. Call {call} again",
+                seconds=round(self._clock.monotonic() - began, 3),
+                transactional_id=self.core.transactional_id,
+                **facts,
+            ) from None
+
+    def _wake(self) -> None:
+        """Let all calls look at the state again."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    # The requests
+
+    def on_step(self) -> None:
+        """The sender has done a step, or is closed."""
+        self._poke()
+        self._wake()
+
+    def _poke(self) -> None:
+        self._driver.poke()
+        if not (self._driver.is_alive or self._sender.is_closed) and self.core.has_next:
+            self._driver.begin()
+
+    def _ready(self, now: float) -> TransactionReady:
+        return TransactionReady() if self._sender.is_closed else self.core.ready(now)
+
+    async def _act(self, ready: TransactionReady) -> bool:
+        if ready.ask is not None:
+            await self._carry_out(ready.ask)
+        return ready.ask is not None
+
+    def _is_over(self, ready: TransactionReady) -> bool:
+        return ready.wake is None
+
+    async def _carry_out(self, ask: TransactionRequest) -> None:
+        coordinator = self._coordinator if ask.group_id is None else self._of_group(ask.group_id)
+        answer: Response | KafkaError
+        try:
+            if isinstance(ask.request, AddOffsetsToTxnRequest):
+                # Before the first group is looked up, the cluster has no topic for its offsets.
+                await self._of_group(ask.request.group_id).connection()
+            connection = await coordinator.connection()
+            if ask.group_id is None:
+                self.core.on_versions(speaks_v2=_speaks_v2(connection))
+            version = connection.version_of(type(ask.request), at_most=ask.version_max)
+            request = fitting(ask.request, version)
+            answer = await connection.request(request, ask.response, version=version)
+        except KafkaError as error:
+            answer = without_frames(error)
+        self.core.on_answer(ask, answer, self._clock.monotonic())
+        if self.core.trouble is not None:
+            coordinator.note(self.core.trouble.code)
+        if self._accumulator.identity != self.core.identity:
+            self._accumulator.identify(self.core.identity)
+        self._wake()
+        if not self._sender.is_closed:
+            self._sender.drain_soon()
+
+    def _of_group(self, group_id: str) -> Coordinator:
+        found = self._groups.get(group_id)
+        if found is None:
+            found = self._groups[group_id] = Coordinator(
+                self._cluster, group_id, purpose="TxnOffsetCommit"
+            )
+        return found
+
+    async def aclose(self) -> None:
+        """End the task and pending lookups; calls that wait see the state as it is."""
+        await self._driver.end(0.0)
+        for each in (self._coordinator, *self._groups.values()):
+            await each.aclose()
+        self._wake()
+
+
+class _Send(AbstractContextManager[None]):
+    """A block in which records are sent. Its exception is that of a send that was refused."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     def __enter__(self) -> None:
-        pass
+        self._transactions.on_send()
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, Exception):
-            found = self._transactions.refused(error)
-            if found is not error:
-                raise found from error
+        try:
+            if isinstance(error, Exception):
+                found = self._transactions.refused(error)
+                if found is not error:
+                    raise found from error
+        finally:
+            self._transactions.on_sent()
+
+
+def _speaks_v2(connection: Connection) -> bool:
+    return (
+        connection.features.get(_FEATURE, 0) >= _V2
+        and connection.version_of(EndTxnRequest) >= V2_END_TXN
+    )
+
+
+def core_of(settings: Settings, cluster: Cluster) -> TransactionCore | None:
+    """Return the transactions of a producer with these settings; None without a transactional
+    id."""
+    transactional_id = settings[rows.transactional_id]
+    if transactional_id is None:
+        return None
+    timeout_ms = settings[rows.transaction_timeout_ms]
+    random = cluster.runtime.random
+    return TransactionCore(transactional_id, timeout_ms, cluster.backoff, random)
 
 
 def group_of(given: object) -> GroupMetadata:
@@ -277,17 +394,6 @@ def group_of(given: object) -> GroupMetadata:
     if not given.group_id:
         raise ValueError("group must name a group: its group_id is empty")
     return given
-
-
-def states_of(settings: Settings, cluster: Cluster) -> TransactionStates | None:
-    """Return the transactions of a producer with these settings; None without a transactional
-    id."""
-    transactional_id = settings[rows.transactional_id]
-    if transactional_id is None:
-        return None
-    timeout_ms = settings[rows.transaction_timeout_ms]
-    random = cluster.runtime.random
-    return TransactionStates(transactional_id, timeout_ms, cluster.backoff, random)
 
 
 def needed(transactions: Transactions | None, call: str) -> Transactions:
@@ -317,8 +423,3 @@ def sending(transactions: Transactions | None) -> AbstractContextManager[None]:
     """Make a commit wait for the block. Raise TransactionError outside a transaction. An error in
     the block makes the transaction abortable."""
     return nullcontext() if transactions is None else transactions.sending()
-
-
-def refused(transactions: Transactions | None, error: Exception) -> Exception:
-    """Return the error to raise for a record that was not taken; an open transaction lacks it."""
-    return error if transactions is None else transactions.refused(error)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from moldau.client.consumer.transactional import TransactionalReading
 from moldau.client.producer.sender import Sender
-from moldau.client.producer.transaction import TransactionStates
+from moldau.client.producer.transaction_core import TransactionCore
 from tests.broker.cluster.transactional.ledger import Promise
 from tests.broker.cluster.transactional.scenes import SCENES
 from tests.broker.simulation.search import Hunt, Mutant
@@ -29,7 +29,7 @@ def goes_on_after_an_abort() -> AbstractContextManager[object]:
 
 def commits_what_has_not_begun() -> AbstractContextManager[object]:
     """KAFKA-18401: a commit without records asks the coordinator, which knows of no transaction."""
-    return patch.object(TransactionStates, "_end_if_empty", lambda states: None)
+    return patch.object(TransactionCore, "_end_if_empty", lambda core: None)
 
 
 CLIENT_MUTANTS: dict[Mutant, Hunt] = {

@@ -15,7 +15,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from moldau.client import Admin, NewTopic, TopicPartition
-from moldau.client.producer import transaction_sender
+from moldau.client.producer import transactions
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
@@ -168,7 +168,7 @@ def version_of_clients(version: int) -> Iterator[None]:
     if version == 2:
         yield
         return
-    with patch.object(transaction_sender, "_speaks_v2", lambda connection: False):
+    with patch.object(transactions, "_speaks_v2", lambda connection: False):
         yield
 
 

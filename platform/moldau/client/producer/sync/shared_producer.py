@@ -37,6 +37,7 @@ from moldau.client.producer.record import (
 )
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic
+from moldau.client.producer.transaction_core import TransactionCore
 from moldau.client.producer.transactions import sending
 from moldau.config import Settings
 from moldau.link.cluster import Cluster
@@ -88,8 +89,14 @@ class LockedAccumulator(Accumulator):
 
     call_soon: Callable[[Callable[[], None]], object]
 
-    def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
-        super().__init__(options, backoff, random)
+    def __init__(
+        self,
+        options: Options,
+        backoff: Backoff,
+        random: Random,
+        transaction: TransactionCore | None = None,
+    ) -> None:
+        super().__init__(options, backoff, random, transaction)
         self.lock = new_shared_lock()
 
     acknowledged = _locked(Accumulator.acknowledged)
@@ -139,8 +146,9 @@ class ThreadSafeSender(Sender):
         accumulator: Accumulator,
         metrics: ProducerMetrics,
         settings: Settings,
+        on_step: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(runtime, cluster, accumulator, metrics, settings)
+        super().__init__(runtime, cluster, accumulator, metrics, settings, on_step)
         assert isinstance(accumulator, LockedAccumulator)
         accumulator.call_soon = self._loop.call_soon
 
