@@ -667,3 +667,133 @@ def test_a_cluster_that_learns_version_2_uses_it_from_the_next_transaction_on() 
     desk.begin(T0)
     desk.end(commits=True)
     assert desk.asked(EndTxnRequest).version_max is None
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING])
+def test_an_epoch_that_is_refused_after_the_commit_is_no_failure_of_that(code: ErrorCode) -> None:
+    """It is not asked for again: without its id, that would fence the producer that has it now."""
+    desk = Desk(1)
+    desk.begin(T0)
+    desk.end(commits=True)
+    desk.answer(EndTxnRequest, LOST, desk.ended())
+    refused = InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    desk.answer(InitProducerIdRequest, refused)
+    assert desk.core.has_ended
+    assert desk.state() is TransactionState.FATAL
+    assert desk.is_silent()
+    with pytest.raises(FatalTransactionError):
+        desk.core.on_begin()
+
+
+# Any order of events
+
+
+class Wanderer:
+    """A core under random events, and what may never be."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.core = TransactionCore("id", 60_000, Backoff(100, 1000), Random(seed))
+        self.now = 0.0
+        self.asked: TransactionRequest | None = None
+        self.epochs = 0
+        self.lost: set[tuple[int, int]] = set()
+        """The ids and epochs of requests that may still be carried out."""
+        self.is_settled = False
+        self.steps: set[tuple[TransactionState, TransactionState]] = set()
+
+    def step(self) -> None:
+        before, number = self.core.state, self.core.number
+        try:
+            self.random.choice((self.call, self.records, self.ask, self.ask, self.settle))()
+        except TransactionError:
+            assert self.core.state is before, "a refused call changes nothing"
+        if self.core.state is not before:
+            self.steps.add((before, self.core.state))
+            assert (self.core.error is None) == (
+                self.core.state not in (TransactionState.ABORTABLE, TransactionState.FATAL)
+            )
+        if self.core.number != number:
+            assert (self.core.identity.id, self.core.identity.epoch) not in self.lost
+            assert self.asked is None, "nothing of the former transaction is in flight"
+            self.is_settled = False
+        assert self.core.has_next <= (self.asked is None)
+
+    def call(self) -> None:
+        core = self.core
+        call = self.random.choice(
+            (core.on_open, core.on_begin, core.on_begin, core.on_commit, core.on_abort)
+        )
+        before = core.state
+        call()
+        if core.state is TransactionState.ABORTING and before is not core.state:
+            self.is_settled = False
+
+    def records(self) -> None:
+        where, choice = self.random.choice((T0, T1)), self.random.randrange(6)
+        if choice < 3:
+            if not (self.is_settled and self.core.is_ending):  # then no records are left
+                self.core.on_records(where)
+            assert not (self.core.may_send_to(where) and self.core.is_over)
+        elif choice < 4:
+            self.core.on_offsets(SentOffsets(GROUP, {where: OffsetAndMetadata(1)}))
+        elif choice < 5:
+            self.core.on_waited()
+        elif self.random.random() < 0.5:
+            codes = (ErrorCode.INVALID_RECORD, ErrorCode.PRODUCER_FENCED)
+            self.core.on_failed(KafkaError(self.random.choice(codes)))
+
+    def settle(self) -> None:
+        if self.core.is_ending:
+            self.is_settled = True
+            self.core.on_settled(is_unsure=self.random.random() < 0.3)
+
+    def ask(self) -> None:
+        """Send the next request, or answer the one that is in flight."""
+        if self.asked is None:
+            ready = self.core.ready(self.now)
+            self.now = ready.wake or self.now
+            self.asked = ready.ask
+            if ready.ask is not None and isinstance(ready.ask.request, EndTxnRequest):
+                assert self.is_settled, "an end leaves after all records are decided"
+            return
+        assert self.core.ready(self.now).ask is None, "one request at a time"
+        ask, self.asked = self.asked, None
+        self.core.on_versions(speaks_v2=self.random.random() < 0.7)
+        self.core.on_answer(ask, self.answer(ask.request), self.now)
+
+    def answer(self, request: Any) -> Any:
+        chance = self.random.random()
+        if chance < 0.2:
+            if not isinstance(request, InitProducerIdRequest):
+                self.lost.add((self.core.identity.id, self.core.identity.epoch))
+            return LOST
+        code = 0
+        if chance < 0.45:
+            fenced = _FENCED if self.random.random() < 0.1 else ()
+            lost = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            code = self.random.choice((*_PASSING, *fenced, *lost))
+        if isinstance(request, InitProducerIdRequest | EndTxnRequest):
+            is_bumped = isinstance(request, InitProducerIdRequest) or self.core.is_v2
+            self.epochs += not code
+            given = (7, self.epochs) if is_bumped and not code else (-1, -1)
+            is_end = isinstance(request, EndTxnRequest)
+            made = EndTxnResponse if is_end else InitProducerIdResponse
+            return made(error_code=code, producer_id=given[0], producer_epoch=given[1])
+        if isinstance(request, AddOffsetsToTxnRequest):
+            return AddOffsetsToTxnResponse(error_code=code)
+        if isinstance(request, committing.TxnOffsetCommitRequest):
+            (topic,) = request.topics
+            return kept(code, topic.partitions[0].partition_index)
+        (wanted,) = request.v3_and_below_topics
+        return added(*(TopicPartition("t", each) for each in wanted.partitions), code=code)
+
+
+def test_in_any_order_of_events_the_table_is_all_that_happens_and_nothing_late_counts() -> None:
+    seen: set[tuple[TransactionState, TransactionState]] = set()
+    for seed in range(400):
+        wanderer = Wanderer(seed)
+        for _ in range(200):
+            wanderer.step()
+        seen |= wanderer.steps
+    assert seen == {(before, after) for before, found in TRANSITIONS.items() for after in found}

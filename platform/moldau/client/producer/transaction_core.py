@@ -397,6 +397,8 @@ class TransactionCore:
 
     def _next(self) -> TransactionRequest | None:
         parts = self._parts
+        if self.state is _FATAL:
+            return None
         if self.state is _INITIALIZING or parts.has_ended:
             return self._init()
         if self.state in _OPEN:
