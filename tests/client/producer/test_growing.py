@@ -188,7 +188,8 @@ def test_records_without_a_key_move_on_from_a_partition_that_is_blocked() -> Non
     """Where only the loop's turn is missing they stay, until the batch is complete."""
     told: list[tuple[PartitionQueue, int]] = []
     sender = growing(memory_bytes=10_000)
-    sender.accumulator.on_filled = lambda queue, size: told.append((queue, size))
+    for where in (T0, T1):
+        sender.accumulator.queue(where).on_filled = lambda *given: told.append(given)
     add(sender, 5 * IN_A_STEP)
     ((queue, front),) = told
     assert STEP / 2 < front <= STEP

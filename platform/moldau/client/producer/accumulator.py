@@ -16,7 +16,7 @@ filling it, and pooled memory cannot be reused while its batch is being sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -86,8 +86,6 @@ class Accumulator:
         self.identity = NO_PRODUCER
         self.is_flushing = False
         self.needs_identity = options.is_idempotent
-        self.on_filled: Callable[[PartitionQueue, int], None] | None = None
-        """Called with a queue and its new bytes: other partitions should get their share."""
         self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
         self.clocks: Clocks | None = None
         """If set, batches can `place` records with the current time."""
@@ -195,8 +193,8 @@ class Accumulator:
             return
         batch.builder.widen(step)
         buffer.resize(batch, batch.reserved_bytes + step)
-        if queue.is_blocked and self.on_filled is not None:
-            self.on_filled(queue, step)
+        if queue.is_blocked and queue.on_filled is not None:
+            queue.on_filled(queue, step)
 
     def seal(self, queue: PartitionQueue) -> None:
         """Complete the open batch, and free the memory that it did not need."""
@@ -205,8 +203,8 @@ class Accumulator:
         assert batch.builder is not None
         self.buffer.resize(batch, batch.builder.size_bytes)
         queue.seal()
-        if self.on_filled is not None:
-            self.on_filled(queue, batch.reserved_bytes)
+        if queue.on_filled is not None:
+            queue.on_filled(queue, batch.reserved_bytes)
 
     # Requests out
 
@@ -215,7 +213,10 @@ class Accumulator:
         drained, transaction = Drained(), self.transaction
         if transaction is not None and transaction.is_over and self.buffer.busy:
             self.fail_all(transaction.refusal())
-        self._seal_what_is_due(now)
+        everything = self.is_flushing or not self.buffer.has_room
+        for queue in self.buffer.busy:
+            if queue.open is not None and (everything or self._is_due(queue, queue.open, now)):
+                self.seal(queue)
         if self.needs_identity:
             return drained
         candidates: dict[int, list[PartitionQueue]] = {}
@@ -243,12 +244,16 @@ class Accumulator:
                 drained.unreachable.add(known.leader)
             else:
                 candidates.setdefault(known.leader, []).append(queue)
+        stuck = set(drained.unreachable)
         for node_id, queues in candidates.items():
-            drained.requests += self._requests(now, node_id, queues, room[node_id])
+            if room[node_id] > 0:
+                self._add_requests(drained.requests, now, node_id, queues, room[node_id])
+            else:
+                stuck.add(node_id)
         for queue in self.buffer.busy:
             queue.is_blocked = bool(queue.waiting)
-        stuck = drained.unreachable | {node for node in candidates if not room[node]}
-        self._stuck_since = {node: self._stuck_since.get(node, now) for node in stuck}
+        if stuck or self._stuck_since:
+            self._stuck_since = {node: self._stuck_since.get(node, now) for node in stuck}
         return drained
 
     def is_stuck(self, node_id: int, now: float, after_s: float) -> bool:
@@ -256,43 +261,50 @@ class Accumulator:
         since = self._stuck_since.get(node_id)
         return since is not None and now - since >= after_s
 
-    def _requests(
-        self, now: float, node_id: int, queues: list[PartitionQueue], room: int
-    ) -> Iterator[ToSend]:
+    def _add_requests(
+        self,
+        found: list[ToSend],
+        now: float,
+        node_id: int,
+        queues: list[PartitionQueue],
+        room: int,
+    ) -> None:
+        """Add up to `room` requests to one broker. Each of the queues may send."""
+        may_send = True
         while room > 0:
             batches: list[Batch] = []
             served: list[PartitionQueue] = []
             passed_over: list[PartitionQueue] = []
             size = 0
             for queue in queues:
-                batch = self._take(queue, now, size)
+                batch = None
+                if queue.waiting and (may_send or self._may_send(queue, now)):
+                    batch = self._take(queue, now, size)
                 if batch is None:
                     passed_over.append(queue)
                     continue
                 served.append(queue)
                 batches.append(batch)
                 size += batch.reserved_bytes
-                if self._is_due(queue, now):
+                if queue.open is not None and self._is_due(queue, queue.open, now):
                     self.seal(queue)
             if not batches:
                 return
-            self._go_last(served)
+            # Other partitions come first in the next request, now or later: each one of a broker
+            # waits for one round of the others at most, however many there are.
+            busy = self.buffer.busy
+            if len(served) < len(busy):
+                for queue in served:
+                    busy[queue] = busy.pop(queue)
             queues = passed_over + served
+            may_send = False
             room -= 1
-            yield ToSend(node_id, batches)
-
-    def _go_last(self, served: list[PartitionQueue]) -> None:
-        """Put other partitions first in the next request, now or later: each partition of a broker
-        waits for one round of the others at most, however many there are."""
-        busy = self.buffer.busy
-        if len(served) < len(busy):
-            for queue in served:
-                busy[queue] = busy.pop(queue)
+            found.append(ToSend(node_id, batches))
 
     def _take(self, queue: PartitionQueue, now: float, size: int) -> Batch | None:
-        """Return the queue's next batch if it may be sent now and fits into a request of `size`
+        """Return the first batch of a queue that may send, if it fits into a request of `size`
         bytes, else None. A batch that cannot be built fails, and the next one is tried."""
-        while self._may_send(queue, now):
+        while True:
             try:
                 if queue in self.buffer.fits:
                     self._fit(queue, self.buffer.fits[queue])
@@ -302,7 +314,8 @@ class Accumulator:
                 return queue.take(self.identity)
             except KafkaError as error:
                 self.outcomes.fail(queue, queue.waiting.popleft(), error)
-        return None
+                if not self._may_send(queue, now):
+                    return None
 
     def _may_send(self, queue: PartitionQueue, now: float) -> bool:
         """Whether the queue's first batch may be sent now. Restart the sequence if needed."""
@@ -323,17 +336,8 @@ class Accumulator:
                 return
             self.buffer.split(queue, batch, fit)
 
-    def _seal_what_is_due(self, now: float) -> None:
-        everything = self.is_flushing or not self.buffer.has_room
-        for queue in self.buffer.busy:
-            if queue.open is not None and (everything or self._is_due(queue, now)):
-                self.seal(queue)
-
-    def _is_due(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the queue has an open batch that should be complete by now."""
-        batch = queue.open
-        if batch is None:
-            return False
+    def _is_due(self, queue: PartitionQueue, batch: Batch, now: float) -> bool:
+        """Whether the open batch of the queue should be complete by now."""
         is_grown = batch.reserved_bytes > self.buffer.builder_bytes
         return self._due_at(queue, batch) <= now or (is_grown and not queue.waiting)
 

@@ -45,8 +45,6 @@ class BatchState(IntEnum):
     FAILED = 7
 
 
-_FIRST_DECIDED: Final = int(BatchState.LATE)
-
 TRANSITIONS: Final[Mapping[BatchState, frozenset[BatchState]]] = {
     BatchState.OPEN: frozenset((BatchState.READY,)),
     BatchState.READY: frozenset((BatchState.SENT, BatchState.SPLIT, BatchState.FAILED)),
@@ -88,6 +86,8 @@ class Batch:
     append: Callable[..., Any] = field(init=False)
     place: Callable[..., Any] = field(init=False)
     state: BatchState = BatchState.OPEN
+    is_done: bool = False
+    """Whether the outcome of its records is decided."""
     data: bytearray | None = None
     count: int = 0
     number: int = NOT_SENT
@@ -123,11 +123,6 @@ class Batch:
         return f"<Batch of {self.where} {self.error or state}>"
 
     @property
-    def is_done(self) -> bool:
-        """Whether the outcome of its records is decided."""
-        return self.state >= _FIRST_DECIDED
-
-    @property
     def was_sent(self) -> bool:
         """Whether it has a place in the sequence: the broker may have it."""
         return self.number != NOT_SENT
@@ -146,6 +141,7 @@ class Batch:
         """Go to another state, as the table allows."""
         assert state in TRANSITIONS[self.state], f"{self.state.name} -> {state.name}"
         self.state = state
+        self.is_done = state >= BatchState.LATE  # set last: other threads read it first
 
     def build(self) -> None:
         """Make the bytes to send, once; after that, only update the sequence in them. Raise
@@ -181,11 +177,9 @@ class Batch:
         assert not self.is_done, "a batch ends once"
         self.base_offset = base_offset
         self.timestamp = timestamp
-        self.error = without_frames(error)
+        self.error = error if error is None else without_frames(error)
         failed = BatchState.LATE if is_under_way else BatchState.FAILED
-        self.become(
-            BatchState.STORED if error is None else failed
-        )  # set last: other threads read it first
+        self.become(BatchState.STORED if error is None else failed)
         callbacks, self.on_done = self.on_done, None
         if callbacks:
             _call_each(iter(callbacks))

@@ -117,13 +117,14 @@ class Buffer:
             self.mishaps.append((Mishap.FAILED, batch))
             if transaction is not None:
                 transaction.on_failed(error)
-        appended = batch.outermost
+        appended = batch if batch.whole is None else batch.outermost
         if appended.error is not None:
             self.failures.add(appended)
 
     def release(self, queue: PartitionQueue, batch: Batch) -> None:
         """Free the memory of a batch that is in no list any more."""
-        self.resize(batch, 0)
+        self.used_bytes -= batch.reserved_bytes
+        batch.reserved_bytes = 0
         batch.drop()
         if queue.is_empty:
             self.busy.pop(queue, None)

@@ -45,14 +45,18 @@ class SentRange(NamedTuple):
 
 async def decided(batch: Batch) -> None:
     """Return when the batch is acknowledged or has failed."""
-    if batch.is_done:
-        return
+    if not batch.is_done:
+        await _end_of(batch)
+
+
+def _end_of(batch: Batch) -> asyncio.Future[None]:
+    """Return a future for the end of a batch. Raise WrongLoop in another loop than its own."""
     loop = asyncio.get_running_loop()
     if isinstance(batch, AwaitedBatch) and loop is not batch.home:
         raise wrong_loop(batch.home)
     future: asyncio.Future[None] = loop.create_future()
     batch.when_done(partial(_wake, future))
-    await future
+    return future
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -111,7 +115,7 @@ class AwaitedBatch(Batch):
     async def outcome(self, index: int, timestamp_ms: int = NO_TIMESTAMP) -> Sent:
         """Wait until a record is decided. Return its place, or raise its KafkaError."""
         if not self.is_done:
-            await decided(self)
+            await _end_of(self)
         if self.error is not None:
             error = error_of(self, index)
             if error is not None:

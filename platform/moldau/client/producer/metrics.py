@@ -60,7 +60,7 @@ class ProducerMetrics:
         """Count the batches of a request that is sent."""
         for batch in batches:
             topic = batch.where.topic
-            if batch.attempts > 1 or batch.was_tried:
+            if batch.attempts > 1 or (batch.whole is not None and batch.was_tried):
                 self._of(self._retries, topic).add(now, batch.count)
                 continue
             sampled = self._batches.get(topic)
@@ -79,8 +79,10 @@ class ProducerMetrics:
         sampled = self._requests.get(node_id)
         if sampled is None:
             sampled = self._requests[node_id] = SampledRows(*self._window, 4)
-        size = sum([len(each.data) for each in batches if each.data is not None])
-        records = sum([each.count for each in batches])
+        size = records = 0
+        for batch in batches:
+            size += 0 if batch.data is None else len(batch.data)
+            records += batch.count
         sampled.add(now, size, records, (now - sent_at) * 1000, throttle_ms)
 
     def failed(self, batch: Batch) -> None:

@@ -100,9 +100,10 @@ class Outcomes:
             self._buffer.end(batch, base_offset, timestamp)
         self._buffer.release(queue, batch)
         queue.stored_number = max(queue.stored_number, batch.number)
-        for held in [each for each in queue.held if each.number < batch.number]:
-            queue.held.remove(held)
-            self.fail(queue, held, _overtaken(held))
+        for held in list(queue.held):
+            if held.number < batch.number:
+                queue.held.remove(held)
+                self.fail(queue, held, _overtaken(held))
 
     def refused(self, batch: Batch, error: KafkaError, now: float) -> None:
         """Handle a batch that the broker rejected, or that got no response."""

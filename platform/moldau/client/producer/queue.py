@@ -33,7 +33,10 @@ A batch is built before it is numbered, so one that cannot be built leaves no ga
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from moldau.client.producer.batch import NOT_SENT, Batch, BatchState
@@ -43,6 +46,7 @@ from moldau.records import NO_PRODUCER, Producer
 
 EPOCH_MAX: Final = 2**15 - 1
 _SEQUENCE_MASK: Final = 2**31 - 1
+_created: Final = attrgetter("created")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -72,6 +76,8 @@ class PartitionQueue:
     """Whether the last drain had more complete batches than it could send."""
     leader_epoch: int = NO_EPOCH
     """The epoch of the leader that its batches go to."""
+    on_filled: Callable[[PartitionQueue, int], None] | None = None
+    """Called with the queue and its new bytes: other partitions should get their share."""
     leaderless: int = 0
     """How many times in a row it had no known leader."""
     not_before: float = 0.0
@@ -81,11 +87,6 @@ class PartitionQueue:
     def is_empty(self) -> bool:
         """Whether nothing is to be sent or in flight."""
         return not (self.open is not None or self.waiting or self.in_flight or self.held)
-
-    @property
-    def is_retrying(self) -> bool:
-        """Whether a batch has to be sent again."""
-        return bool(self.waiting) and self.waiting[0].was_sent
 
     @property
     def has_unsure(self) -> bool:
@@ -102,7 +103,7 @@ class PartitionQueue:
         """Whether the first waiting batch may be sent now."""
         if not self.waiting or now < self.not_before:
             return False
-        if self.is_retrying:
+        if self.waiting[0].was_sent:  # it has to be sent again
             return not self.in_flight
         if self.must_restart or self.held:
             return False
@@ -199,12 +200,13 @@ class PartitionQueue:
     @property
     def oldest_created(self) -> float | None:
         """When the oldest undecided batch was begun."""
-        under_way = [each.created for each in (*self.held, *self.in_flight) if not each.is_done]
-        if self.waiting:
-            under_way.append(self.waiting[0].created)
+        found = list(islice(self.waiting, 1))
         if self.open is not None:
-            under_way.append(self.open.created)
-        return min(under_way, default=None)
+            found.append(self.open)
+        for batch in (*self.held, *self.in_flight):
+            if not batch.is_done:
+                found.append(batch)
+        return min(map(_created, found), default=None)
 
     def is_first_under_way(self, batch: Batch) -> bool:
         """Whether no earlier batch of the partition is still to be acknowledged."""

@@ -32,17 +32,24 @@ def produce_request(
     acks: int,
     timeout_ms: int,
     transaction: TransactionCore | None = None,
-) -> tuple[producing.ProduceRequest, int]:
-    """Return the request and its version: by topic id if all topics have one, else by name."""
+) -> tuple[producing.ProduceRequest, int, dict[Uuid, str]]:
+    """Return the request and its version: by topic id if all topics have one, else by name. Return
+    the names by the ids too: the response has no names, and metadata may have lost the topic by
+    then."""
     by_topic: dict[str, list[producing.PartitionProduceData]] = {}
     for batch in batches:
         data = producing.PartitionProduceData(index=batch.where.partition, records=batch.data)
         by_topic.setdefault(batch.where.topic, []).append(data)
-    ids: dict[str, Uuid] = {}
-    for name in by_topic:
+    topics: list[producing.TopicProduceData] = []
+    names: dict[Uuid, str] = {}
+    for name, partitions in by_topic.items():
         topic = metadata.topics.get(name)
-        ids[name] = ZERO_UUID if topic is None else topic.topic_id
-    at_most = _NEWEST_WITH_NAMES if ZERO_UUID in ids.values() else None
+        topic_id = ZERO_UUID if topic is None else topic.topic_id
+        names[topic_id] = name
+        topics.append(
+            producing.TopicProduceData(name=name, topic_id=topic_id, partition_data=partitions)
+        )
+    at_most = _NEWEST_WITH_NAMES if ZERO_UUID in names else None
     if transaction is not None and not transaction.is_v2:
         at_most = PRODUCE_NEWEST_V1
     version = speaker.version_of(producing.ProduceRequest, at_most=at_most)
@@ -50,18 +57,9 @@ def produce_request(
         transactional_id=None if transaction is None else transaction.transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
-        topic_data=[
-            producing.TopicProduceData(name=name, topic_id=ids[name], partition_data=data)
-            for name, data in by_topic.items()
-        ],
+        topic_data=topics,
     )
-    return request, version
-
-
-def names_in(request: producing.ProduceRequest) -> dict[Uuid, str]:
-    """Return the topic names by the ids in the request. The response has no names, and metadata may
-    have lost the topic by then."""
-    return {each.topic_id: each.name for each in request.topic_data}
+    return request, version, names
 
 
 def settle_response(
@@ -79,7 +77,9 @@ def settle_response(
         name = topic.name or names.get(topic.topic_id, "")
         for each in topic.partition_responses:
             answered[TopicPartition(name, each.index)] = each
-    addresses = {each.node_id: Address(each.host, each.port) for each in response.node_endpoints}
+    addresses: dict[int, Address] = {}
+    for node in response.node_endpoints:
+        addresses[node.node_id] = Address(node.host, node.port)
     for batch in batches:
         answer = answered.get(batch.where)
         if answer is not None and not answer.error_code:

@@ -19,7 +19,7 @@ from moldau.client.producer.buffer import Mishap
 from moldau.client.producer.delivery import again, decided
 from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.producer.queue import PartitionQueue
-from moldau.client.producer.requests import names_in, produce_request, settle_response
+from moldau.client.producer.requests import produce_request, settle_response
 from moldau.client.producer.room import Room
 from moldau.client.producer.transaction_errors import (
     FatalTransactionError,
@@ -216,19 +216,19 @@ class Sender:
     @property
     def in_flight(self) -> int:
         """The number of requests without a response."""
-        return sum(each.in_flight for _, each in self._connections())
+        return sum(each.in_flight for each in self._connections().values())
 
     @property
     def connections(self) -> int:
         """The number of brokers with a connection."""
         return len(self._connections())
 
-    def _connections(self) -> list[tuple[int, Connection]]:
-        found = []
+    def _connections(self) -> dict[int, Connection]:
+        found = {}
         for node_id in self._cluster.metadata.brokers:
             connection = self._cluster.ready_connection(node_id)
             if connection is not None:
-                found.append((node_id, connection))
+                found[node_id] = connection
         return found
 
     def check_open(self) -> None:
@@ -273,10 +273,17 @@ class Sender:
 
     def _send_what_may_go(self, now: float) -> None:
         self._accumulator.expire(now)
-        room = self._request_room()
+        connections = self._connections()
+        limit, room = self._accumulator.options.in_flight_max, {}
+        for node_id, connection in connections.items():
+            room[node_id] = max(0, limit - connection.in_flight)
+        if self._cluster.may_be_misled:
+            # A broker may have closed its connection because it is the wrong one: batches would be
+            # lost there, and so would the metadata request behind them, as it ends again.
+            room.clear()
         drained = self._accumulator.drain(now, self._cluster.metadata, room)
         for each in drained.requests:
-            self._transmit(each, now)
+            self._transmit(each, connections[each.node_id], now)
         if self._on_step is not None or self._buffer.mishaps:
             self._end_step()
         is_unidentified = self._accumulator.needs_identity and self._transaction is None
@@ -288,16 +295,8 @@ class Sender:
             if self._cluster.ready_connection(node_id) is None:
                 self._opening.add(node_id)
                 self._runtime.spawn(self._connect(node_id), name=f"connect to {node_id}")
-        self._wake_senders()
-
-    def _request_room(self) -> dict[int, int]:
-        """Return how many more requests each broker takes now. None at all while a broker may have
-        closed its connection because it is the wrong one: batches would be lost there, and so would
-        the metadata request behind them, since the connection ends again."""
-        if self._cluster.may_be_misled:
-            return {}
-        limit = self._accumulator.options.in_flight_max
-        return {node: max(0, limit - each.in_flight) for node, each in self._connections()}
+        if self._waking:
+            self._wake_senders()
 
     async def _connect(self, node_id: int) -> None:
         try:
@@ -311,14 +310,24 @@ class Sender:
         if not self.is_closed:
             self.drain_soon()
 
-    def _transmit(self, each: ToSend, now: float) -> None:
+    def _transmit(self, each: ToSend, connection: Connection, now: float) -> None:
         """Send a request. On any failure its batches get the error, and the next one is sent."""
-        connection = self._cluster.ready_connection(each.node_id)
-        assert connection is not None
         in_flight = connection.in_flight
         try:
             self._metrics.drained(each.batches, now)
-            self._hand_over(each, connection, now)
+            request, version, names = produce_request(
+                connection,
+                each.batches,
+                self._cluster.metadata,
+                self._acks,
+                self._request_timeout_ms,
+                self._transaction,
+            )
+            if self._acks == 0:
+                connection.tell(request, partial(self._told, each), version=version)
+            else:
+                on_answer = partial(self._answered, each, names, now)
+                connection.ask(request, on_answer, version=version)
         except KafkaError as error:
             self._all_refused(each.batches, error)
             self._go_on()
@@ -330,21 +339,6 @@ class Sender:
                 for batch in each.batches:
                     self._all_refused([batch], _not_sent(batch, bug))
                 self._go_on()
-
-    def _hand_over(self, each: ToSend, connection: Connection, now: float) -> None:
-        request, version = produce_request(
-            connection,
-            each.batches,
-            self._cluster.metadata,
-            self._acks,
-            self._request_timeout_ms,
-            self._transaction,
-        )
-        if self._acks == 0:
-            connection.tell(request, partial(self._told, each), version=version)
-            return
-        on_answer = partial(self._answered, each, names_in(request), now)
-        connection.ask(request, on_answer, version=version)
 
     def _told(self, each: ToSend, error: KafkaError | None) -> None:
         """Handle a request without acknowledgements: the network has it, or it is retried."""

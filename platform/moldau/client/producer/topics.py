@@ -45,7 +45,12 @@ class OutgoingTopic:
     def choose_by(self, partitioner: Partitioner) -> None:
         """Use this partitioner. The queues exist already: its constructor may call `waiting`."""
         self.partitioner = partitioner
-        self.sticky = self.queues[partitioner.sticky]
+        self._choose()
+
+    def _choose(self) -> None:
+        self.sticky = self.queues[self.partitioner.sticky]
+        for queue in self.queues:
+            queue.on_filled = self.filled
 
     @property
     def count(self) -> int:
@@ -57,7 +62,7 @@ class OutgoingTopic:
         choose them: another thread may be choosing."""
         self._keep(topic)
         self.partitioner.update(topic)
-        self.sticky = self.queues[self.partitioner.sticky]
+        self._choose()
 
     def _keep(self, topic: Topic) -> None:
         for index in range(len(self.queues), len(topic.partitions)):
@@ -111,7 +116,6 @@ class OutgoingTopics:
         self._metrics = metrics
         self._stuck_s = settings[own_rows.partitioner_availability_timeout_ms] / 1000
         self._idle_s = settings[own_rows.metadata_max_idle_ms] / 1000
-        accumulator.on_filled = self._filled
 
     async def of(self, topic: str, partitions: Collection[int]) -> OutgoingTopic:
         """Return the topic, with all of these partitions. Raise KafkaError as `learn`."""
@@ -184,11 +188,6 @@ class OutgoingTopics:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=known.name, partition=partition
             )
         return known.queues[partition]
-
-    def _filled(self, queue: PartitionQueue, size_bytes: int) -> None:
-        known = self._known.get(queue.where.topic)
-        if known is not None:
-            known.filled(queue, size_bytes)
 
     def _is_stuck(self, node_id: int) -> bool:
         return self._accumulator.is_stuck(node_id, self._clock.monotonic(), self._stuck_s)
