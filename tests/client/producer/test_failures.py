@@ -10,7 +10,7 @@ import pytest
 
 from moldau.client import Deliveries, Delivery, Producer
 from moldau.client.producer.batch import TRANSITIONS, BatchState
-from moldau.client.producer.failures import BATCHES_MAX
+from moldau.client.producer.buffer import BATCHES_MAX
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.records import ColumnBuffers, Spans

@@ -77,8 +77,11 @@ class Accumulator:
         backoff: Backoff,
         random: Random,
         transaction: TransactionCore | None = None,
+        batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch,
+        clocks: Clocks | None = None,
     ) -> None:
-        """With `transaction`, records are sent only in its transactions."""
+        """With `transaction`, records are sent only in its transactions. With `clocks`, batches can
+        `place` records with the current time."""
         self.options = options
         self.transaction = transaction
         self.buffer = Buffer(options, transaction)
@@ -86,9 +89,8 @@ class Accumulator:
         self.identity = NO_PRODUCER
         self.is_flushing = False
         self.needs_identity = options.is_idempotent
-        self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
-        self.clocks: Clocks | None = None
-        """If set, batches can `place` records with the current time."""
+        self.clocks = clocks
+        self._batch_type = batch_type
         self._stuck_since: dict[int, float] = {}
         self._waits_s = max(options.linger_s, WAITS_S)
 
@@ -120,7 +122,7 @@ class Accumulator:
         Raise KafkaError if the record alone is larger than a request may be.
         """
         builder = self._builder(queue)
-        batch = self.batch_type(queue.where, builder, now)
+        batch = self._batch_type(queue.where, builder, now)
         if self.clocks is not None:
             clock_ns, wall_ms = self.clocks
             builder.open_for(batch, clock_ns, wall_ms() * _MS_NS - clock_ns())

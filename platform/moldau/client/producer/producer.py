@@ -200,10 +200,13 @@ class Producer(Generic[K, V]):
         )
         core = core_of(settings, self._cluster)
         self._accumulator = self._accumulator_type(
-            self._options, self._cluster.backoff, runtime.random, core
+            self._options,
+            self._cluster.backoff,
+            runtime.random,
+            core,
+            partial(AwaitedBatch, asyncio.get_running_loop()),
+            Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms),
         )
-        self._accumulator.batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
-        self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
         self._sender = self._sender_type(
             runtime,
             self._cluster,

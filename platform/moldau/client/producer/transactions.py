@@ -97,11 +97,6 @@ class Transactions:
 
     # The sends
 
-    def sending(self) -> AbstractContextManager[None]:
-        """Make a commit wait for the block, in whatever thread it runs, and impossible if the block
-        raises. Raise TransactionError outside a transaction."""
-        return _Send(self)
-
     async def during(self, send: Coroutine[Any, Any, Delivery]) -> Delivery:
         """Await a send, and make a commit wait for it."""
         with closing(send), _Send(self):
@@ -348,7 +343,8 @@ class Transactions:
 
 
 class _Send(AbstractContextManager[None]):
-    """A block in which records are sent. Its exception is that of a send that was refused."""
+    """A block in which records are sent, in any thread: an end of the transaction waits for it. Its
+    exception is that of a send that was refused."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -422,4 +418,4 @@ def _not_taken(error: Exception) -> KafkaError:
 def sending(transactions: Transactions | None) -> AbstractContextManager[None]:
     """Make a commit wait for the block. Raise TransactionError outside a transaction. An error in
     the block makes the transaction abortable."""
-    return nullcontext() if transactions is None else transactions.sending()
+    return nullcontext() if transactions is None else _Send(transactions)

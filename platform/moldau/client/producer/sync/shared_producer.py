@@ -18,13 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
-from moldau.client.producer.buffer import Options
-from moldau.client.producer.delivery import Delivery
-from moldau.client.producer.metrics import ProducerMetrics
+from moldau.client.producer.delivery import AwaitedBatch, Delivery
 from moldau.client.producer.pipeline import Prepared, Preparing, Telling
 from moldau.client.producer.producer import Producer
 from moldau.client.producer.queue import PartitionQueue
@@ -37,17 +35,9 @@ from moldau.client.producer.record import (
 )
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic
-from moldau.client.producer.transaction_core import TransactionCore
 from moldau.client.producer.transactions import sending
-from moldau.config import Settings
-from moldau.link.cluster import Cluster
 from moldau.records import HeadersGiven
-from moldau.runtime import Runtime
-from moldau.runtime.backoff import Backoff
 from moldau.runtime.loop_thread import new_shared_lock
-
-if TYPE_CHECKING:
-    from random import Random
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,16 +77,8 @@ class Calls(list[Callable[[], None]]):
 class LockedAccumulator(Accumulator):
     """An accumulator for several threads."""
 
-    call_soon: Callable[[Callable[[], None]], object]
-
-    def __init__(
-        self,
-        options: Options,
-        backoff: Backoff,
-        random: Random,
-        transaction: TransactionCore | None = None,
-    ) -> None:
-        super().__init__(options, backoff, random, transaction)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.lock = new_shared_lock()
 
     acknowledged = _locked(Accumulator.acknowledged)
@@ -118,7 +100,8 @@ class LockedAccumulator(Accumulator):
         atomic, making one is not."""
         with self.lock:
             batch = super().begin(queue, *arguments)
-            batch.on_done = Calls(self.call_soon)
+            assert isinstance(batch, AwaitedBatch)
+            batch.on_done = Calls(batch.home.call_soon)
             return batch
 
     def full(self, queue: PartitionQueue) -> None:
@@ -138,19 +121,6 @@ class ThreadSafeSender(Sender):
     """A sender that other threads may notify of records."""
 
     _look_is_due = False
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        cluster: Cluster,
-        accumulator: Accumulator,
-        metrics: ProducerMetrics,
-        settings: Settings,
-        on_step: Callable[[], None] | None = None,
-    ) -> None:
-        super().__init__(runtime, cluster, accumulator, metrics, settings, on_step)
-        assert isinstance(accumulator, LockedAccumulator)
-        accumulator.call_soon = self._loop.call_soon
 
     def drain_soon(self) -> None:
         """Schedule a drain: there may be something to send."""
