@@ -15,7 +15,7 @@ from moldau.broker.share.piece import (
     AcquiredRange,
     Letter,
     RecordState,
-    StoredRange,
+    StoredRun,
 )
 from moldau.broker.share.settings import ShareSettings
 from moldau.broker.share.window import (
@@ -103,7 +103,7 @@ def test_a_lock_ends_at_its_time_and_is_stored() -> None:
     ready = window.ready()
     assert ready.is_available
     assert ready.store is not None
-    assert ready.store.runs == (StoredRange(0, 9, RecordState.AVAILABLE, 1),)
+    assert ready.store.runs == (StoredRun(0, 9, RecordState.AVAILABLE, 1),)
     stored(window, 1500)
     assert code(say(window, "a", 0, 9, ACCEPT, at=1501)) is ErrorCode.INVALID_RECORD_STATE
 
@@ -182,7 +182,7 @@ def test_after_the_last_delivery_a_record_is_archived() -> None:
 
 
 def test_a_lowered_limit_archives_what_is_above() -> None:
-    window = Window(0, [StoredRange(0, 9, RecordState.AVAILABLE, 3)])
+    window = Window(0, [StoredRun(0, 9, RecordState.AVAILABLE, 3)])
     assert window.acquire("a", batches(0, 10), ALL, TERMS._replace(delivery_limit=3), 0) == []
     assert window.start_offset == 10
 
@@ -190,7 +190,7 @@ def test_a_lowered_limit_archives_what_is_above() -> None:
 def test_records_that_compaction_removes_while_their_letters_are_written_stay_given_up() -> None:
     terms = TERMS._replace(delivery_limit=3, dead_letter_topic="letters")
     available = RecordState.AVAILABLE
-    window = Window(0, [StoredRange(0, 4, available, 1), StoredRange(5, 9, available, 3)])
+    window = Window(0, [StoredRun(0, 4, available, 1), StoredRun(5, 9, available, 3)])
     assert window.acquire("a", batches(0, 5, 10), ALL, terms, 0) == [AcquiredRange(0, 4, 2)]
     (burial,) = window.ready().burials
     window.on_left("a", None, terms)
@@ -206,7 +206,7 @@ def test_records_that_compaction_removes_while_their_letters_are_written_stay_gi
 
 
 def test_from_half_of_the_limit_on_pieces_are_halved() -> None:
-    window = Window(0, [StoredRange(0, 499, RecordState.AVAILABLE, 5)])
+    window = Window(0, [StoredRun(0, 499, RecordState.AVAILABLE, 5)])
     terms = ShareSettings(1000, 10, 1000)
     sizes = []
     for _ in range(5):
@@ -272,7 +272,7 @@ def test_offsets_that_the_log_does_not_have_are_done() -> None:
 
 
 def test_aborted_records_never_come() -> None:
-    window = Window(0, [StoredRange(0, 9, RecordState.AVAILABLE, 1)])
+    window = Window(0, [StoredRun(0, 9, RecordState.AVAILABLE, 1)])
     read = [ReadBatch(0, 4), ReadBatch(5, 9, is_aborted=True), ReadBatch(10, 14, is_aborted=True)]
     assert window.acquire("a", read, ALL, TERMS, 0) == [AcquiredRange(0, 4, 2)]
     say(window, "a", 0, 4, ACCEPT)
@@ -282,8 +282,8 @@ def test_aborted_records_never_come() -> None:
 
 def test_a_window_is_loaded_with_its_gaps() -> None:
     loaded = [
-        StoredRange(2, 3, RecordState.ACKNOWLEDGED, 1),
-        StoredRange(6, 7, RecordState.AVAILABLE, 3),
+        StoredRun(2, 3, RecordState.ACKNOWLEDGED, 1),
+        StoredRun(6, 7, RecordState.AVAILABLE, 3),
     ]
     window = Window(0, loaded)
     assert states(window) == [
@@ -293,7 +293,7 @@ def test_a_window_is_loaded_with_its_gaps() -> None:
         (6, 7, "AVAILABLE", 3),
     ]
     assert window.fetch_offset == 0
-    assert Window(0, [StoredRange(0, 3, RecordState.ACKNOWLEDGED, 1)]).start_offset == 4
+    assert Window(0, [StoredRun(0, 3, RecordState.ACKNOWLEDGED, 1)]).start_offset == 4
 
 
 def test_the_log_may_delete_what_members_hold() -> None:
@@ -507,8 +507,8 @@ def test_a_released_record_rests_and_holds_up_no_other() -> None:
     window.on_acknowledge("a", [Acknowledgement(1, 1, (RELEASE,), 500)], "ticket", TERMS, 10)
     window.on_acknowledge("a", [Acknowledgement(2, 2, (RELEASE,), 0)], "ticket", RESTING, 10)
     assert stored_runs(window.ready()) == (
-        StoredRange(1, 1, RecordState.AVAILABLE, 1, 510),
-        StoredRange(2, 2, RecordState.AVAILABLE, 1),
+        StoredRun(1, 1, RecordState.AVAILABLE, 1, 510),
+        StoredRun(2, 2, RecordState.AVAILABLE, 1),
     )
     stored(window, 20)
     assert window.acquire("b", batches(0, 4), ALL, TERMS, 30) == [AcquiredRange(2, 2, 2)]
@@ -520,7 +520,7 @@ def test_a_released_record_rests_and_holds_up_no_other() -> None:
     assert window.acquire("b", batches(0, 4), ALL, TERMS, 510) == [AcquiredRange(1, 1, 2)]
 
 
-def stored_runs(ready: Ready) -> tuple[StoredRange, ...]:
+def stored_runs(ready: Ready) -> tuple[StoredRun, ...]:
     assert ready.store is not None
     return ready.store.runs
 
@@ -541,7 +541,7 @@ def test_each_delivery_has_its_back_off_and_the_last_one_goes_on() -> None:
 
 
 def test_a_loaded_record_rests_on() -> None:
-    window = Window(0, [StoredRange(0, 3, RecordState.AVAILABLE, 1, 700)])
+    window = Window(0, [StoredRun(0, 3, RecordState.AVAILABLE, 1, 700)])
     assert window.acquire("a", batches(0, 6), ALL, TERMS, 0) == [AcquiredRange(4, 5, 1)]
     assert window.ready().due_ms == 700
     window.on_time(700, TERMS)
@@ -552,7 +552,7 @@ def test_what_a_member_leaves_does_not_rest() -> None:
     window = Window(0)
     window.acquire("a", batches(0, 4), ALL, RESTING, 0)
     window.on_left("a", None, RESTING)
-    assert stored_runs(window.ready()) == (StoredRange(0, 3, RecordState.AVAILABLE, 1),)
+    assert stored_runs(window.ready()) == (StoredRun(0, 3, RecordState.AVAILABLE, 1),)
     stored(window)
     assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [AcquiredRange(0, 3, 2)]
 

@@ -24,7 +24,7 @@ from moldau.broker.coordinator.share.combining import AT_ONCE
 from moldau.broker.coordinator.share.state import SharePartitionKey
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.persister import Loaded
-from moldau.broker.share.piece import StoredRange
+from moldau.broker.share.piece import StoredRun
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import write_share_group_state as writing
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
@@ -90,7 +90,7 @@ class SharePersister:
                 then(as_error(result))
                 return
             runs = tuple(
-                StoredRange(
+                StoredRun(
                     each.first_offset,
                     each.last_offset,
                     each.delivery_state,

@@ -42,7 +42,7 @@ class LogEnd(NamedTuple):
         return self.end_offset == 0
 
 
-class VoterLogEnd(NamedTuple):
+class VoterEnd(NamedTuple):
     """The known log end and epoch of another voter."""
 
     end: LogEnd
@@ -78,12 +78,12 @@ class EmptyDisk:
     __slots__ = ("_has_seen_birth", "_heard", "_is_told", "_with_records")
 
     def __init__(self) -> None:
-        self._heard: dict[int, VoterLogEnd] = {}
+        self._heard: dict[int, VoterEnd] = {}
         self._with_records: set[int] = set()
         self._has_seen_birth = False
         self._is_told = False
 
-    def on_log(self, voter: int, heard: VoterLogEnd) -> OthersHaveRecords | None:
+    def on_log(self, voter: int, heard: VoterEnd) -> OthersHaveRecords | None:
         """Note a voter's own report of its log end. Return a notice to write, the first time."""
         self._heard[voter] = heard
         if heard.end.is_empty:
@@ -91,7 +91,7 @@ class EmptyDisk:
             return None
         return self._on_records(voter)
 
-    def on_granted(self, voter: int, at_most: VoterLogEnd) -> None:
+    def on_granted(self, voter: int, at_most: VoterEnd) -> None:
         """Note that the voter would vote for a log that ends here: its own log ends no later."""
         self._heard[voter] = at_most
         if at_most.end.is_empty:

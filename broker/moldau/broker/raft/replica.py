@@ -24,7 +24,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.log.leader_epochs import EpochEnd
-from moldau.broker.raft.empty_disk import EmptyDisk, LogEnd, VoterLogEnd
+from moldau.broker.raft.empty_disk import EmptyDisk, LogEnd, VoterEnd
 from moldau.broker.raft.leader import Leader
 from moldau.broker.raft.messages import (
     NOBODY,
@@ -331,7 +331,7 @@ class RaftReplica:
     def on_vote_ask(self, ask: VoteAsk, now_ms: int) -> VoteAnswer:
         """Answer a candidate. The answer may be sent only after the state is saved."""
         end = LogEnd(ask.last_epoch, ask.log_end_offset)
-        self._note_log(ask.candidate_id, VoterLogEnd(end, ask.epoch))
+        self._note_log(ask.candidate_id, VoterEnd(end, ask.epoch))
         if ask.epoch < self.epoch:
             return VoteAnswer(self._epoch_answer(ErrorCode.FENCED_LEADER_EPOCH), is_granted=False)
         # If the log names the voters, this replica may not know yet that the candidate is a voter,
@@ -389,7 +389,7 @@ class RaftReplica:
         (self._granted if answer.is_granted else self._refused).add(voter_id)
         if answer.is_granted and self._empty_disk is not None:
             end = LogEnd(ask.last_epoch, ask.log_end_offset)
-            self._empty_disk.on_granted(voter_id, VoterLogEnd(end, answer.epoch_answer.epoch))
+            self._empty_disk.on_granted(voter_id, VoterEnd(end, answer.epoch_answer.epoch))
         if len(self._granted) >= self._majority:
             if ask.is_pre_vote:
                 self._stand(now_ms)
@@ -491,7 +491,7 @@ class RaftReplica:
     def _log_end(self) -> LogEnd:
         return LogEnd(self._log.last_epoch, self._log.log_end_offset)
 
-    def _note_log(self, voter_id: int, heard: VoterLogEnd) -> None:
+    def _note_log(self, voter_id: int, heard: VoterEnd) -> None:
         if self._empty_disk is not None and voter_id in self._others():
             self._notify(self._empty_disk.on_log(voter_id, heard))
 
@@ -552,9 +552,7 @@ class RaftReplica:
     def on_fetch(self, ask: FetchAsk, now_ms: int) -> tuple[FetchVerdict, bool]:
         """Note a replica's fetch. Return the verdict, and whether more is committed now."""
         if self._empty_disk is not None and ask.replica_id in self._others():
-            self._note_log(
-                ask.replica_id, VoterLogEnd(LogEnd(ask.last_epoch, ask.offset), ask.epoch)
-            )
+            self._note_log(ask.replica_id, VoterEnd(LogEnd(ask.last_epoch, ask.offset), ask.epoch))
             if ask.epoch > self.epoch:
                 # this replica may have led there, and have forgotten it
                 self._enter(ask.epoch, NOBODY, now_ms)

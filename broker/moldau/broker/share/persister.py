@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from moldau.broker.share.piece import Letter, StoredRange
+from moldau.broker.share.piece import Letter, StoredRun
 from moldau.broker.share.window import Store
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
@@ -30,7 +30,7 @@ class Loaded(NamedTuple):
 
     state_epoch: int
     start_offset: int
-    runs: tuple[StoredRange, ...]
+    runs: tuple[StoredRun, ...]
 
 
 OnLoaded: TypeAlias = "Callable[[Loaded | KafkaError], None]"

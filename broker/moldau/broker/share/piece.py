@@ -48,7 +48,7 @@ class AcquiredRange(NamedTuple):
     """How often they were delivered, this time included."""
 
 
-class StoredRange(NamedTuple):
+class StoredRun(NamedTuple):
     """Offsets in a state that is stored. Both ends are included, as in records."""
 
     first: int

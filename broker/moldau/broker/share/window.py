@@ -54,7 +54,7 @@ from moldau.broker.share.piece import (
     Letter,
     Piece,
     RecordState,
-    StoredRange,
+    StoredRun,
 )
 from moldau.broker.share.settings import ShareSettings
 from moldau.errors import without_frames
@@ -122,7 +122,7 @@ class Store(NamedTuple):
 
     start_offset: int
     complete_count: int
-    runs: tuple[StoredRange, ...]
+    runs: tuple[StoredRun, ...]
 
 
 class Burial(NamedTuple):
@@ -148,7 +148,7 @@ class Ready:
 class Window:
     """The window of one share partition; see the module."""
 
-    def __init__(self, start_offset: int, stored: Iterable[StoredRange] = ()) -> None:
+    def __init__(self, start_offset: int, stored: Iterable[StoredRun] = ()) -> None:
         """`stored` are the runs of the loaded state, sorted. What they do not mention before their
         last offset was not delivered, or that was not stored: it is available."""
         self.start_offset = start_offset
@@ -160,13 +160,13 @@ class Window:
         self._sequence = 0
         self._unstored: list[Piece] = []
         """Pieces that wait until their change is stored. They are never split meanwhile."""
-        self._lapsed: list[StoredRange] = []
+        self._lapsed: list[StoredRun] = []
         """What became of records whose lock ended, to be stored; nothing waits for it."""
         self._must_store = False
         self._owes_start = False
         """Whether the start was chosen here, and no change was stored since."""
         self._tickets: list[Ticket] = []
-        self._storing: tuple[list[Piece], list[StoredRange], list[Ticket]] | None = None
+        self._storing: tuple[list[Piece], list[StoredRun], list[Ticket]] | None = None
         self._answers: list[tuple[Ticket, KafkaError | None]] = []
         self._has_more = False
         self._unburied: list[Burial] = []
@@ -594,10 +594,8 @@ class Window:
         return True
 
     def _note_lapsed(self, piece: Piece) -> None:
-        rest_ms = piece.due_ms if piece.is_resting else 0
-        self._lapsed.append(
-            StoredRange(piece.first, piece.last, piece.state, piece.deliveries, rest_ms)
-        )
+        due_ms, count = piece.due_ms if piece.is_resting else 0, piece.deliveries
+        self._lapsed.append(StoredRun(piece.first, piece.last, piece.state, count, due_ms))
         self._must_store = True
 
     def on_log_start(self, offset: int) -> bool:
@@ -677,10 +675,8 @@ class Window:
         for each in pieces:
             assert each.pending is not None
             if each.last >= start:
-                rest_ms = each.pending_due_ms
-                runs.append(
-                    StoredRange(each.first, each.last, each.pending, each.deliveries, rest_ms)
-                )
+                due_ms, count = each.pending_due_ms, each.deliveries
+                runs.append(StoredRun(each.first, each.last, each.pending, count, due_ms))
         return Store(start, done, tuple(runs))
 
     def _advance(self) -> None:
