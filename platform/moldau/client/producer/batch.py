@@ -177,7 +177,7 @@ class Batch:
         assert not self.is_done, "a batch ends once"
         self.base_offset = base_offset
         self.timestamp = timestamp
-        self.error = error if error is None else without_frames(error)
+        self.error = without_frames(error)
         failed = BatchState.LATE if is_under_way else BatchState.FAILED
         self.become(BatchState.STORED if error is None else failed)
         callbacks, self.on_done = self.on_done, None

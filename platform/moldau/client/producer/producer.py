@@ -199,21 +199,14 @@ class Producer(Generic[K, V]):
             runtime, settings, creates_topics=True, tokens=self._given.objects.get("oauth")
         )
         core = core_of(settings, self._cluster)
+        batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
+        clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
         self._accumulator = self._accumulator_type(
-            self._options,
-            self._cluster.backoff,
-            runtime.random,
-            core,
-            partial(AwaitedBatch, asyncio.get_running_loop()),
-            Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms),
+            self._options, self._cluster.backoff, runtime.random, core, batch_type, clocks
         )
+        on_step = None if core is None else self._on_step
         self._sender = self._sender_type(
-            runtime,
-            self._cluster,
-            self._accumulator,
-            self._metrics,
-            settings,
-            None if core is None else self._on_step,
+            runtime, self._cluster, self._accumulator, self._metrics, settings, on_step
         )
         self._begun = self._sender
         self._topics = OutgoingTopics(
