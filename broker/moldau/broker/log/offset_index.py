@@ -59,6 +59,11 @@ class OffsetIndex(MappedIndex):
         index = self._bisect(0, offset - self.base_offset)
         return OffsetPosition(self.base_offset, 0) if index == 0 else self.at(index - 1)
 
+    def position_before(self, position: int) -> int:
+        """Return where a batch begins, at this position or as little before it as is known."""
+        index = self._bisect(1, position)
+        return self.at(index - 1).position if index else 0
+
     def upper_bound(self, position: int) -> int | None:
         """Return an offset above everything that lies before `position`, or None if the index has
         no entry for that."""

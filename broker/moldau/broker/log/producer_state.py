@@ -418,6 +418,29 @@ class ProducerState:
         )
         self._find_first_unstable()
 
+    def recall(self, headers: Iterable[BatchHeader]) -> None:
+        """After `load`: remember the last batches of each producer again, out of those of the log
+        below `end_offset`, in order. A snapshot has only the last one, and a producer that did not
+        hear the answers repeats the ones before it too."""
+        found: dict[int, deque[BatchMetadata]] = {}
+        for header in headers:
+            entry = self._entries.get(header.producer_id)
+            if entry is None or header.is_control or header.producer_epoch != entry.epoch:
+                continue
+            if entry.batches and header.last_offset < entry.batches[0].last_offset:
+                known = found.setdefault(
+                    header.producer_id, deque(maxlen=BATCHES_KEPT - len(entry.batches))
+                )
+                delta = header.last_offset_delta
+                known.append(
+                    BatchMetadata(
+                        header.last_sequence, header.last_offset, delta, header.max_timestamp
+                    )
+                )
+        for producer_id, batches in found.items():
+            entry = self._entries[producer_id]
+            self._entries[producer_id] = entry._replace(batches=(*batches, *entry.batches))
+
     @property
     def unreplicated(self) -> tuple[CompletedTransaction, ...]:
         """The transactions with a marker that may be above the high watermark, by their markers."""

@@ -55,6 +55,10 @@ from moldau.errors.codes import KafkaError
 from moldau.records import Batch, BatchHeader
 from moldau.runtime.files import Files
 
+_RECALLED_BYTES: Final = 1 << 20
+"""How far back in the log the last batches of producers are looked for."""
+_RECALLED_MS: Final = 600_000
+"""How old the last write to a log is, at most, for that: no producer repeats a batch after that."""
 _RECENT_SEGMENTS_MAX: Final = 2
 """The segments, at most, in which markers above the high watermark are looked for."""
 
@@ -304,6 +308,7 @@ class _Opener:
         snapshots.truncate(start, end)
         refused = snapshots.load_latest(self._producers, start, self._opening.now_ms)
         self._notes += [str(error) for error in refused]
+        recall_batches(self._producers, segments[: self._trusted], self._opening.now_ms)
         self._keep_unreplicated(segments[: self._trusted], start)
         for segment in segments[: self._trusted]:
             if segment.next_offset > self._producers.end_offset:
@@ -421,6 +426,30 @@ class _Walk:
         if epoch >= 0:
             self._epochs.confirm(epoch, header.base_offset)
             self.epoch = epoch
+
+
+def recall_batches(
+    producers: ProducerState, segments: Sequence[Segment], now_ms: int | None = None
+) -> None:
+    """Complete a snapshot that was loaded by the batches before its end; see
+    `ProducerState.recall`. With `now_ms`, only if the log was written to lately."""
+    end = producers.end_offset
+    segment = next((each for each in reversed(segments) if each.base_offset < end), None)
+    if segment is None or not any(each.batches for each in producers.entries.values()):
+        return
+    if now_ms is not None and now_ms - segment.modified_ms > _RECALLED_MS:
+        return
+    index = segment.offset_index
+    reached = segment.size_bytes if end >= segment.next_offset else index.look_up(end).position
+    position = index.position_before(max(0, reached - _RECALLED_BYTES))
+    producers.recall(_headers_until(segment, position, end))
+
+
+def _headers_until(segment: Segment, position: int, end: int) -> Iterator[BatchHeader]:
+    for batch in segment.batches(position):
+        if batch.header.base_offset >= end:
+            return
+        yield batch.header
 
 
 def _batches_from(segment: Segment, offset: int) -> Iterator[Batch]:

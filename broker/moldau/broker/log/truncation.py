@@ -11,7 +11,7 @@ from moldau.broker.log import names
 from moldau.broker.log.checkpoint import write_pairs
 from moldau.broker.log.gaplessness import lower_mark
 from moldau.broker.log.reading import Reading
-from moldau.broker.log.recovery import replay
+from moldau.broker.log.recovery import recall_batches, replay
 from moldau.broker.log.replacing import Replacing
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
@@ -118,6 +118,7 @@ class Truncation:
             unreplicated = state.producers.unreplicated
             state.snapshots.load_latest(state.producers, state.local_log_start_offset, 0)
             state.producers.keep_unreplicated(unreplicated)
+            recall_batches(state.producers, state.segments)
             replay(state.producers, self._reading.batches(state.producers.end_offset))
         except OSError as error:
             state.fail(error)
