@@ -24,11 +24,18 @@ GIVEN = {
 DENY = Acl("User:ANONYMOUS", AclOperation.DESCRIBE, "t", permission=AclPermission.DENY)
 
 
+async def code_of(wire: Wire) -> ErrorCode:
+    """Ask whether the topic may be seen."""
+    (topic,) = (await wire.metadata("t")).topics
+    return ErrorCode(topic.error_code)
+
+
 async def ask_on(wire: Wire, answers: list[bool]) -> None:
-    """Ask again and again whether the topic may be seen."""
+    """Ask again and again, once the node has heard of the topic."""
+    while await code_of(wire) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        pass
     while True:
-        (topic,) = (await wire.metadata("t")).topics
-        code = ErrorCode(topic.error_code)
+        code = await code_of(wire)
         assert code in (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         answers.append(code is ErrorCode.NONE)
 

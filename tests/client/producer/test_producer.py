@@ -212,7 +212,8 @@ def test_a_failure_that_nobody_awaits_is_raised_by_flush() -> None:
         world.cluster.refuse[ProduceRequest].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         error = world.run_client(main)
         assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert error.context == {"topic": "t", "partition": 0, "records": 1, "failed_records": 1}
+        where = {"topic": "t", "partition": 0, "api": "Produce"}
+        assert error.context == {**where, "records": 1, "failed_records": 1}
         assert logs[0].values() == [b"w"]
 
 
