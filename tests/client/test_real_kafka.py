@@ -25,6 +25,7 @@ from moldau.client.admin.topics import TO_THE_END
 from moldau.client.base.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API
+from tests.client.choices import Compression
 from tests.peers.either_broker import Broker
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import KafkaBroker
@@ -63,7 +64,7 @@ async def read(broker: Broker, topic: str, count: int, **options: Any) -> list[C
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_goes_there_and_back(broker: Broker, codec: str) -> None:
+def test_every_codec_goes_there_and_back(broker: Broker, codec: Compression) -> None:
     async def main() -> list[ConsumerRecord]:
         topic = f"codec-{codec}"
         await make_topic(broker, topic, 2, retention_ms="-1")  # the records are years old

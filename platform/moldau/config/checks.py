@@ -17,13 +17,17 @@ Number = TypeVar("Number", int, float)
 
 
 class Check(Generic[T]):
-    """A condition on a value: `holds(value)` tests it; `allowed` describes it in words."""
+    """A condition on a value: `holds(value)` tests it; `allowed` describes it in words. `choices`
+    has all allowed values, if the condition is that the value is one of them."""
 
-    __slots__ = ("allowed", "holds")
+    __slots__ = ("allowed", "choices", "holds")
 
-    def __init__(self, allowed: str, holds: Callable[[T], bool]) -> None:
+    def __init__(
+        self, allowed: str, holds: Callable[[T], bool], choices: tuple[T, ...] = ()
+    ) -> None:
         self.allowed = allowed
         self.holds = holds
+        self.choices = choices
 
     def __repr__(self) -> str:
         return f"Check({self.allowed})"
@@ -52,13 +56,13 @@ def at_most(high: Number) -> Check[Number]:
 
 def one_of(*values: str) -> Check[str]:
     allowed = frozenset(values)
-    return Check(f"one of {', '.join(values)}", lambda value: value in allowed)
+    return Check(f"one of {', '.join(values)}", lambda value: value in allowed, values)
 
 
 def one_of_ignoring_case(*values: str) -> Check[str]:
     allowed = frozenset(value.lower() for value in values)
     words = f"one of {', '.join(values)} (in any case)"
-    return Check(words, lambda value: value.lower() in allowed)
+    return Check(words, lambda value: value.lower() in allowed, values)
 
 
 def not_empty() -> Check[str]:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from moldau.config import Secret
 from moldau.link.login.token import GivenTokens
@@ -13,7 +13,7 @@ from moldau.link.login.token import GivenTokens
 class SecurityOptions(TypedDict, total=False):
     """Those of encryption and logins."""
 
-    security_protocol: str
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     ssl_truststore_location: str | None
     ssl_truststore_type: str
     ssl_truststore_password: str | Secret | None
@@ -27,7 +27,7 @@ class SecurityOptions(TypedDict, total=False):
     ssl_enabled_protocols: str | Sequence[str]
     ssl_cipher_suites: str | Sequence[str]
     ssl_endpoint_identification_algorithm: str
-    sasl_mechanism: str
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
     sasl_jaas_config: str | Secret | None
     sasl_username: str | None
     sasl_password: str | Secret | None
@@ -46,8 +46,12 @@ class SecurityOptions(TypedDict, total=False):
     sasl_oauthbearer_client_credentials_client_secret: str | Secret | None
     sasl_oauthbearer_client_secret: str | Secret | None
     sasl_oauthbearer_scope: str | None
-    sasl_oauthbearer_jwt_retriever_class: str
-    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_jwt_retriever_class: Literal[
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+        "org.apache.kafka.common.security.oauthbearer.ClientCredentialsJwtRetriever",
+        "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
+    ]
+    sasl_oauthbearer_assertion_algorithm: Literal["ES256", "RS256"]
     sasl_oauthbearer_assertion_claim_aud: str | None
     sasl_oauthbearer_assertion_claim_exp_seconds: int
     sasl_oauthbearer_assertion_claim_iss: str | None

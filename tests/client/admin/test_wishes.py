@@ -42,6 +42,7 @@ from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker
 from tests.client import scripted
+from tests.client.choices import GroupProtocol
 from tests.client.world import BOOTSTRAP, ClientWorld
 from tests.runtime.arena import simulate
 
@@ -256,7 +257,7 @@ def test_what_may_be_done_with_topics_and_the_cluster_is_told_to_who_asks() -> N
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_may_be_done_with_groups_is_told_to_who_asks(protocol: str) -> None:
+def test_what_may_be_done_with_groups_is_told_to_who_asks(protocol: GroupProtocol) -> None:
     async def scenario(runtime: Runtime) -> None:
         async with (
             EmbeddedBroker(runtime=runtime) as broker,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from tests.client.choices import Compression
 from tests.client.group.bounded_run import run
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
@@ -33,7 +34,9 @@ def facts(record: ConsumerRecord) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_polled_as_columns_and_sent_on_is_the_same(broker: Broker, codec: str) -> None:
+def test_what_is_polled_as_columns_and_sent_on_is_the_same(
+    broker: Broker, codec: Compression
+) -> None:
     names = [f"columns-{codec}", f"columns-copied-{codec}"]
     address = {"bootstrap.servers": broker.bootstrap_servers}
 

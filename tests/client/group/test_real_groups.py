@@ -21,6 +21,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
+from tests.client.choices import GroupProtocol
 from tests.client.group.bounded_run import run
 from tests.conformance.quick_brokers import quick_kafka as quick_kafka
 from tests.conformance.quick_brokers import quick_moldau as quick_moldau
@@ -176,7 +177,7 @@ def test_a_static_member_comes_back_to_its_partitions(broker: Broker, options: O
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_pattern_finds_topics_that_come_later(broker: Broker, protocol: str) -> None:
+def test_a_pattern_finds_topics_that_come_later(broker: Broker, protocol: GroupProtocol) -> None:
     async def main() -> None:
         for name in ("1", "2", "other"):
             await make_topic(broker, f"pattern-{protocol}-{name}")
@@ -201,7 +202,7 @@ def test_a_pattern_finds_topics_that_come_later(broker: Broker, protocol: str) -
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_who_does_not_poll_loses_its_partitions_and_cannot_commit(
-    broker: Broker, protocol: str
+    broker: Broker, protocol: GroupProtocol
 ) -> None:
     topic = f"members-slow-{protocol}"
 
@@ -234,7 +235,7 @@ def test_who_does_not_poll_loses_its_partitions_and_cannot_commit(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_offsets_are_committed_as_told(broker: Broker, protocol: str) -> None:
+def test_offsets_are_committed_as_told(broker: Broker, protocol: GroupProtocol) -> None:
     topic = f"members-commits-{protocol}"
     zero = TopicPartition(topic, 0)
 
@@ -280,7 +281,9 @@ def test_offsets_are_committed_as_told(broker: Broker, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_admin_sees_groups_and_moves_their_offsets(broker: Broker, protocol: str) -> None:
+def test_an_admin_sees_groups_and_moves_their_offsets(
+    broker: Broker, protocol: GroupProtocol
+) -> None:
     topic = f"members-administered-{protocol}"
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
@@ -344,7 +347,9 @@ def test_an_admin_removes_members(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_name_that_can_never_be_is_an_error_of_poll(broker: Broker, protocol: str) -> None:
+def test_a_name_that_can_never_be_is_an_error_of_poll(
+    broker: Broker, protocol: GroupProtocol
+) -> None:
     async def main() -> None:
         async with Consumer(
             bootstrap_servers=broker.bootstrap_servers,
@@ -362,7 +367,7 @@ def test_a_name_that_can_never_be_is_an_error_of_poll(broker: Broker, protocol: 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_is_measured_rebalances_when_told_to_and_leaves_as_told(
-    broker: Broker, protocol: str
+    broker: Broker, protocol: GroupProtocol
 ) -> None:
     topic = f"members-measured-{protocol}"
 

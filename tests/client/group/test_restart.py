@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
+from tests.client.choices import GroupProtocol
 from tests.conformance.broker import MoldauBroker
 
 pytestmark = pytest.mark.real
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.real
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
-def test_members_outlive_a_restart(tmp_path: Path, protocol: str, is_clean: bool) -> None:
+def test_members_outlive_a_restart(tmp_path: Path, protocol: GroupProtocol, is_clean: bool) -> None:
     values: list[int] = []
 
     async def read(consumer: Consumer) -> None:

@@ -14,9 +14,9 @@ from moldau.client import Consumer, Producer, Transaction
 async def main(servers: str, source: str, target: str, name: str, protocol: str) -> None:
     producer = Producer(bootstrap_servers=servers, transactional_id=name)
     consumer = Consumer(
+        {"group.protocol": protocol},
         bootstrap_servers=servers,
         group_id=target,
-        group_protocol=protocol,
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         group_instance_id=name if protocol == "classic" else None,

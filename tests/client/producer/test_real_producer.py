@@ -15,6 +15,7 @@ from moldau.client import Admin, NewTopic, Producer, ProducerInterceptor, Sent
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import partition_for_key
+from tests.client.choices import Compression
 from tests.peers.either_broker import Broker
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
@@ -152,7 +153,9 @@ def test_what_the_broker_refuses_is_told_by_every_way(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_batches_that_are_too_large_for_a_topic_go_in_parts(broker: Broker, codec: str) -> None:
+def test_batches_that_are_too_large_for_a_topic_go_in_parts(
+    broker: Broker, codec: Compression
+) -> None:
     random = Random(codec)
     values = [b"%05d " % number + random.randbytes(50) for number in range(4000)]
     topic = f"producer-parts-{codec}"

@@ -400,8 +400,9 @@ def test_bad_input_is_refused_by_name() -> None:
         ShareConsumer("orders", bootstrap_servers="h:1")
     with pytest.raises(ValueError, match="topics is empty"):
         ShareConsumer([], group="g", bootstrap_servers="h:1")
+    mode: dict[str, Any] = {"share_acknowledgement_mode": "maybe"}
     with pytest.raises(ConfigError, match=r"share\.acknowledgement\.mode"):
-        ShareConsumer("t", group="g", bootstrap_servers="h:1", share_acknowledgement_mode="maybe")
+        ShareConsumer("t", group="g", bootstrap_servers="h:1", **mode)
     others: dict[str, Any] = {"auto_offset_reset": "earliest"}
     with pytest.raises(ConfigError, match=r"group, share\.auto\.offset\.reset"):
         ShareConsumer("t", group="g", bootstrap_servers="h:1", **others)

@@ -12,6 +12,7 @@ import pytest
 
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
+from tests.client.choices import GroupProtocol
 from tests.client.guides import forget_topics, programs
 from tests.client.serdes.served_registry import served_registry
 from tests.client.sync.topic_contents import in_threads, read
@@ -56,7 +57,7 @@ def run(program: str, broker: Broker, number: int) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_threads_write_and_a_group_of_threads_reads(
-    broker: Broker, moldau_topic: str, protocol: str
+    broker: Broker, moldau_topic: str, protocol: GroupProtocol
 ) -> None:
     where = broker.bootstrap_servers
     with Admin(bootstrap_servers=where) as admin:

@@ -15,7 +15,7 @@ class ConsumerOptions(RecordOptions, total=False):
     """Those of `Consumer`."""
 
     group_id: str | None
-    group_protocol: str
+    group_protocol: Literal["classic", "consumer"]
     group_instance_id: str | None
     group_remote_assignor: str | None
     partition_assignment_strategy: str | AssignorGiven | Sequence[AssignorGiven]

@@ -16,7 +16,7 @@ class ProducerOptions(RecordOptions, total=False):
 
     acks: Literal["all", "-1", "0", "1", -1, 0, 1]
     enable_idempotence: bool | None
-    compression_type: str
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from moldau.config import Secret
 from moldau.link.security_options import SecurityOptions
@@ -31,17 +31,17 @@ class RegistryOptions(TypedDict, total=False):
     """Those of `SchemaRegistry`."""
 
     schema_registry_url: str | Sequence[str]
-    basic_auth_credentials_source: str
+    basic_auth_credentials_source: Literal["URL", "USER_INFO"]
     basic_auth_user_info: str | Secret | None
     schema_registry_basic_auth_user_info: str | Secret | None
-    bearer_auth_credentials_source: str | None
+    bearer_auth_credentials_source: Literal["STATIC_TOKEN"] | None
     bearer_auth_token: str | Secret | None
     schema_registry_ssl_truststore_location: str | None
-    schema_registry_ssl_truststore_type: str
+    schema_registry_ssl_truststore_type: Literal["PEM"]
     schema_registry_ssl_keystore_location: str | None
-    schema_registry_ssl_keystore_type: str
+    schema_registry_ssl_keystore_type: Literal["PEM"]
     schema_registry_ssl_key_password: str | Secret | None
-    schema_registry_ssl_endpoint_identification_algorithm: str
+    schema_registry_ssl_endpoint_identification_algorithm: Literal["https", ""]
     http_connect_timeout_ms: int
     http_read_timeout_ms: int
     max_retries: int
@@ -56,7 +56,7 @@ class RegistryOptions(TypedDict, total=False):
     key_subject_name_strategy: str
     value_subject_name_strategy: str
     json_fail_invalid_schema: bool
-    data_contract_rules: str
+    data_contract_rules: Literal["refuse", "ignore"]
 
 
 class RecordOptions(ClientOptions, RegistryOptions, total=False):

@@ -28,6 +28,7 @@ from tests.broker.cluster.transactional.instance import KEYED, TOPIC, Run
 from tests.broker.cluster.transactional.ledger import Attempt, End, Place, Promise
 from tests.broker.cluster.transactional.writers import HELD_BACK, PIPELINED_SHARE, drawn_places
 from tests.broker.simulation.promises import demand
+from tests.client.choices import GroupProtocol
 
 COPIES: Final = "copies"
 GROUP: Final = "copiers"
@@ -159,7 +160,7 @@ class ClientWriter:
 class Copies:
     """What copiers have to do, and what a reader must see of it: each committed record once."""
 
-    def __init__(self, run: Run, protocol: str) -> None:
+    def __init__(self, run: Run, protocol: GroupProtocol) -> None:
         self.run = run
         self.protocol = protocol
         self.is_ending = False

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from moldau.client.settings import producer as producing
 from moldau.client.settings import rows
 from moldau.client.settings.every_client import METRICS_ROWS
 from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
@@ -33,7 +34,8 @@ from moldau.config import (
     Setting,
     SettingTable,
 )
-from moldau.link.security_settings import SECURITY_ROWS
+from moldau.link.security import MECHANISMS
+from moldau.link.security_settings import SECURITY_ROWS, sasl_mechanism
 from moldau.link.settings import CONNECTION_ROWS
 from tests.client.sync.twins import tidy
 
@@ -96,15 +98,18 @@ def _interceptors(kind: str) -> str:
     return f"str | Sequence[str | {kind} | type[{kind}]]"
 
 
-def _literal(table: SettingTable, name: str, *numbers: int) -> str:
-    """The type of a setting with choices, in the order of its row."""
-    row = table.find(name)
-    assert row is not None
-    assert row.check is not None
-    words = row.check.allowed.removeprefix("one of ").split(", ")
-    assert all(map(row.check.holds, words))
-    choices = ", ".join([*(f'"{each}"' for each in words), *map(str, numbers)])
-    return f"Literal[{choices}]"
+def choices_of(row: Setting[Any]) -> tuple[str, ...]:
+    """All texts that a setting may have, in the order of its row, if these are few. That of
+    mechanisms is checked with the rest of a login."""
+    if row is sasl_mechanism:
+        return MECHANISMS
+    return () if row.check is None else row.check.choices
+
+
+def _literal(row: Setting[Any], *numbers: int) -> str:
+    """The type of a setting with choices."""
+    words = [f'"{each}"' for each in choices_of(row)]
+    return f"Literal[{', '.join([*words, *map(str, numbers)])}]"
 
 
 _LINK_HOME: Final = "link.security_options"
@@ -163,7 +168,7 @@ KEYWORDS: Final = (
         shared=_names(_RECORDS),
         explicit=frozenset(each.name for each in SERIALIZER_ROWS if each.kind is CLASS),
         types={
-            "acks": _literal(rows.PRODUCER_SETTINGS, "acks", -1, 0, 1),
+            "acks": _literal(producing.acks, -1, 0, 1),
             "interceptor.classes": _interceptors("ProducerInterceptor"),
             "partitioner.class": "str | RecordPartitioner | type[RecordPartitioner] | None",
         },
@@ -179,7 +184,6 @@ KEYWORDS: Final = (
         types={
             "interceptor.classes": _interceptors("ConsumerInterceptor"),
             "auto.offset.reset": 'Literal["earliest", "latest", "none"]',
-            "isolation.level": _literal(rows.CONSUMER_SETTINGS, "isolation.level"),
             "partition.assignment.strategy": "str | AssignorGiven | Sequence[AssignorGiven]",
         },
     ),
@@ -197,10 +201,10 @@ HOMES_OF_KEYWORDS: Final = tuple(dict.fromkeys(each.home for each in KEYWORDS))
 
 
 def path_of(home: str) -> Path:
-    return PLATFORM.joinpath(*_module(home).split(".")).with_suffix(".py")
+    return PLATFORM.joinpath(*module_of(home).split(".")).with_suffix(".py")
 
 
-def _module(home: str) -> str:
+def module_of(home: str) -> str:
     return f"moldau.{home}" if home == _LINK_HOME else f"moldau.client.{home}"
 
 
@@ -235,7 +239,7 @@ def _imports(chosen: list[Keywords], text: str) -> str:
     here = {each.class_name for each in chosen}
     homes = {each.class_name: each.home for each in KEYWORDS}
     bases = {base for each in chosen for base in each.base.split(", ")} - here - {"TypedDict"}
-    lines = [f"from {_module(homes[base])} import {base}" for base in sorted(bases)]
+    lines = [f"from {module_of(homes[base])} import {base}" for base in sorted(bases)]
     if "TypedDict" in text:
         lines.append("from typing import TypedDict")
     return "\n".join(
@@ -247,7 +251,8 @@ def _type(keywords: Keywords, row: Setting[Any]) -> str:
     known = keywords.types.get(row.name)
     if known is not None:
         return known
-    return OF_KIND[row.kind] + (" | None" if row.default is None else "")
+    found = _literal(row) if choices_of(row) else OF_KIND[row.kind]
+    return found + (" | None" if row.default is None else "")
 
 
 def write() -> None:

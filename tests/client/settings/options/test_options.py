@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -20,8 +21,17 @@ from moldau.client.base.given import resolve
 from moldau.client.settings import rows
 from moldau.client.settings.serdes import REGISTRY_SETTINGS, basic_auth_user_info
 from moldau.config import Secret, SettingTable
+from moldau.config.checks import at_least, one_of, one_of_ignoring_case
 from moldau.config.setting import Absent
-from tests.client.settings.options.__main__ import HOMES_OF_KEYWORDS, path_of, render
+from tests.client.settings.options.__main__ import (
+    HOMES_OF_KEYWORDS,
+    KEYWORDS,
+    Keywords,
+    choices_of,
+    module_of,
+    path_of,
+    render,
+)
 
 ROOT: Final = Path(__file__).parents[4]
 CLIENTS: Final = {
@@ -69,6 +79,27 @@ def test_a_keyword_is_typed_as_what_its_setting_takes(name: str) -> None:
             assert taken(table, keyword, text) == row.default
     assert not fits(1.5, hints.get("request_timeout_ms", int))
     assert not fits(5, hints.get("client_id", str))
+
+
+@pytest.mark.parametrize("keywords", KEYWORDS, ids=lambda each: each.name)
+def test_a_keyword_with_choices_is_typed_as_these(keywords: Keywords) -> None:
+    """So a checker finds a misspelled one. Other values are Python's beside Kafka's texts."""
+    module = import_module(module_of(keywords.home))
+    hints = get_type_hints(getattr(module, keywords.class_name))
+    for row in keywords.rows:
+        if choices_of(row):
+            hint = hints[row.name.replace(".", "_")]
+            literals = [each for each in (hint, *get_args(hint)) if get_origin(each) is Literal]
+            assert len(literals) == 1, row.name
+            texts = [each for each in get_args(literals[0]) if isinstance(each, str)]
+            assert texts == list(choices_of(row)), row.name
+
+
+def test_choices_are_all_that_their_check_takes() -> None:
+    for check in (one_of("a", "B"), one_of_ignoring_case("a", "B")):
+        assert check.choices == ("a", "B")
+        assert all(map(check.holds, check.choices))
+    assert not at_least(1).choices
 
 
 def taken(table: SettingTable, keyword: str, value: object) -> Any:
@@ -129,6 +160,10 @@ Admin(request_timeout_ms="5000")  # incompatible type "str"; expected "int"
 Producer(linger_ms="5")  # incompatible type "str"; expected "int"
 Producer(acks="some")  # expected "Literal
 Producer(acks="0", compression_type="zstd")
+Producer(compression_type="zst")  # expected "Literal
+Consumer(group_protocol="consumr")  # expected "Literal
+Admin(security_protocol="SASL")  # expected "Literal
+Admin(sasl_mechanism="SCRAM")  # expected "Literal
 Consumer(auto_offset_reset="earlyest")  # expected "Literal
 Consumer(auto_offset_reset="none", isolation_level="read_committed")
 Consumer(isolation_level="committed")  # expected "Literal

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from moldau.client.settings.options import RecordOptions
 
@@ -12,8 +13,8 @@ class ShareOptions(RecordOptions, total=False):
     """Those of `ShareConsumer`."""
 
     group_id: str | None
-    share_acknowledgement_mode: str
-    share_acquire_mode: str
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    share_acquire_mode: Literal["record_limit", "batch_optimized"]
     client_rack: str
     fetch_min_bytes: int
     fetch_max_bytes: int
