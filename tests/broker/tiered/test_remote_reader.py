@@ -15,6 +15,7 @@ from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
 from moldau.broker.tiered.key_ring import KeyRing
 from moldau.broker.tiered.object_store import ObjectStore, Operation
+from moldau.broker.tiered.remote_partition import RemoteRange
 from moldau.broker.tiered.remote_reader import PREFETCHED_CHUNKS, RemoteReader
 from moldau.broker.tiered.remote_segment import RemoteSegment
 from moldau.broker.tiered.segment_objects import CHUNK_BYTES, ObjectKind, Section, object_name
@@ -217,13 +218,18 @@ def test_aborted_transactions_are_found_in_following_segments(tmp_path: Path) ->
             await copied(tier.made(2, base_offset=1000), tier.upload),
             await copied(tier.made(3, base_offset=2000, aborted=third), tier.upload),
         ]
+        ranges = [
+            RemoteRange(each, each.start_offset, each.start_offset + 1000) for each in segments
+        ]
         reader = tier.reader
         calls = tier.store.counts.calls[Operation.GET]
-        assert await reader.aborted_transactions(segments, 0, 100) == (first + third[:1], True)
+        assert await reader.aborted_transactions(ranges, 0, 100) == (first + third[:1], True)
         assert tier.store.counts.calls[Operation.GET] == calls + 2, "no get for an empty index"
-        assert await reader.aborted_transactions(segments, 21, 100) == (third[:1], True)
-        assert await reader.aborted_transactions(segments[:2], 0, 100) == (first, False)
-        assert await reader.aborted_transactions(segments, 2020, 3000) == (third[1:], False)
+        assert await reader.aborted_transactions(ranges, 21, 100) == (third[:1], True)
+        assert await reader.aborted_transactions(ranges[:2], 0, 100) == (first, False)
+        assert await reader.aborted_transactions(ranges, 2020, 3000) == (third[1:], False)
+        lost = [*ranges[:2], ranges[2]._replace(end_offset=2010)]
+        assert await reader.aborted_transactions(lost, 0, 100) == (first, False), "of no epoch here"
 
     in_folder(tmp_path, main)
 

@@ -73,14 +73,19 @@ class TransactionIndex:
             file.write_at(len(entries), added)
         entries += added
 
-    def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
+    def collect(
+        self, fetch_offset: int, upper_bound: int, end_offset: int | None = None
+    ) -> tuple[list[AbortedTransaction], bool]:
         """Return the transactions that overlap `fetch_offset` to `upper_bound` (exclusive), and
         whether these are all.
 
         If not, the next segment's index must be read too: the marker of a transaction may be there.
+        With `end_offset` markers from there on do not count: the log has another history there.
         """
         found = []
         for transaction in self._from(fetch_offset):
+            if end_offset is not None and transaction.last_offset >= end_offset:
+                break
             if transaction.first_offset < upper_bound:
                 found.append(transaction)
             if transaction.last_stable_offset >= upper_bound:

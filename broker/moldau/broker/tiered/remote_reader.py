@@ -36,10 +36,12 @@ from moldau.broker.tiered.segment_objects import (
 from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.errors import ConfigError, CorruptLog, CorruptRecord
 from moldau.records import HEADER_BYTES, BatchHeader, Buffer, open_batch, read_header
+from moldau.records.parts import first_since
 
 if TYPE_CHECKING:
     from moldau.broker.tiered.key_ring import KeyRing
     from moldau.broker.tiered.object_store import ObjectStore
+    from moldau.broker.tiered.remote_partition import RemoteRange
     from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId
     from moldau.runtime import Runtime
 
@@ -116,20 +118,21 @@ class RemoteReader:
         return FetchedBatches(memoryview(data)[:size], next_offset)
 
     async def aborted_transactions(
-        self, segments: Iterable[RemoteSegment], offset: int, upper_offset: int
+        self, ranges: Iterable[RemoteRange], offset: int, upper_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
         """Return the aborted transactions that a read_committed consumer must skip in a read from
         `offset` to `upper_offset`, and whether these are all.
 
-        `segments` are the one that was read and those after it: the marker of a transaction may
-        be far behind its records. If the answer is not complete, the local log has the rest.
+        `ranges` are the one that was read and those after it: the marker of a transaction may
+        be far behind its records. If the answer is not complete, the local log has the rest. What
+        a segment has behind its range is of a history that the log does not have.
         """
         found: list[AbortedTransaction] = []
-        for segment in segments:
+        for segment, _, end_offset in ranges:
             if not segment.has_transaction_index:
                 continue
             opened = await self._opened(segment)
-            more, is_complete = opened.transactions.collect(offset, upper_offset)
+            more, is_complete = opened.transactions.collect(offset, upper_offset, end_offset)
             found += more
             if is_complete:
                 return found, True
@@ -152,9 +155,10 @@ class RemoteReader:
         while (found := await self._find_from(opened, position, may_have_it)) is not None:
             position = found.position + found.header.size_bytes
             data = await self._bytes(opened, found.position, position)
-            first = await self._runtime.run_blocking(_first_record, data, timestamp, start_offset)
+            batch = open_batch(data)
+            first = await self._runtime.run_blocking(first_since, batch, timestamp, start_offset)
             if first is not None:
-                return OffsetAt(*first, found.header.partition_leader_epoch)
+                return OffsetAt(first.timestamp, first.offset, found.header.partition_leader_epoch)
         return None
 
     async def section(self, segment: RemoteSegment, kind: Section) -> Buffer | None:
@@ -350,11 +354,3 @@ def _header(segment: RemoteSegment, data: Buffer, at: int) -> BatchHeader:
         return read_header(data, at)
     except CorruptRecord as error:
         raise CorruptLog("there is no batch in the remote log", segment=str(segment.id)) from error
-
-
-def _first_record(data: Buffer, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """Return timestamp and offset of a batch's first record that is new enough."""
-    for entry in open_batch(data).entries():
-        if entry.timestamp >= timestamp and entry.offset >= start_offset:
-            return entry.timestamp, entry.offset
-    return None
