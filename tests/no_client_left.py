@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from moldau.runtime.loop_thread import _PROCESS, Tenant, leave
+
+ENDING: Final = "end traces"
+"""The thread that pushes the last spans of a client, which does not wait for it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,6 +25,9 @@ def no_client_is_left() -> Iterator[None]:
 
 def close_what_is_left() -> list[Tenant]:
     """Close the clients on the loop of blocking clients. Return them."""
+    for thread in threading.enumerate():
+        if thread.name.endswith(ENDING):
+            thread.join(60)
     if not _PROCESS.tenants:
         return []
     gc.collect()

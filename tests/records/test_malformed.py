@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.errors import CorruptRecord
+from moldau.records.codecs import USUAL_BYTES_MAX
+from moldau.records.diagnosis import OBJECTS_MAX
 from tests.records.golden import BATCHES, ROWS
 from tests.records.lying_batch import lying
 from tests.records.memory import peak, refusal_stays_below
@@ -273,8 +275,20 @@ def test_headers_are_counted_like_records(
         with pytest.raises(CorruptRecord, match="more headers than the limit allows") as caught:
             getattr(batch, read)(127_999)
         assert caught.value.context["record"] == record_count - 1
-    with pytest.raises(records.InvalidRecord, match="more headers than the limit allows"):
-        records.validate(batch.data, replace(rules, decompressed_bytes_max=127_999))
+    records.validate(batch.data, replace(rules, decompressed_bytes_max=127_999))
+
+
+@pytest.mark.parametrize(
+    ("record_count", "headers_each"), [(1, OBJECTS_MAX), (2, OBJECTS_MAX // 2)]
+)
+def test_headers_are_counted_where_no_object_is_made(
+    records: Any, record_count: int, headers_each: int
+) -> None:
+    """A check under a lower limit of bytes makes none, and what passes can be decoded later."""
+    batch = header_bomb(records, record_count, headers_each)
+    for rules in (records.PRODUCED, records.Rules(decompressed_bytes_max=USUAL_BYTES_MAX << 2)):
+        with pytest.raises(records.InvalidRecord, match="more headers than the limit allows"):
+            records.validate(batch.data, rules)
 
 
 def test_a_batch_of_a_few_bytes_does_not_become_gigabytes_of_headers(records: Any) -> None:
