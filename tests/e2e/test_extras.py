@@ -434,6 +434,32 @@ def _tls(installed: Installed) -> None:
     installed.run(_TLS)
 
 
+_TIERED: Final = """
+import base64, pathlib
+from moldau.broker.tiered.key_ring import parse_key_ring
+from moldau.broker.tiered.object_store import ObjectStore
+from moldau.broker.tiered.obstore_bucket import ObstoreBucket
+from moldau.broker.tiered.store_address import StoreConfig, parse_address
+from moldau.runtime.real import run
+
+async def main(runtime):
+    address = parse_address(f"file://{pathlib.Path.cwd()}")
+    await ObjectStore(runtime, ObstoreBucket(runtime, StoreConfig(address))).check()
+    ring = parse_key_ring(f"first {base64.b64encode(bytes(32)).decode()}", "keys")
+    cipher, wrapped = ring.new_key(runtime.random, b"here")
+    sealed = cipher.seal_with(bytes(12), b"records", b"here")
+    opened = ring.unwrap("first", wrapped, b"here").open_with(bytes(12), sealed, b"here")
+    print(bytes(opened).decode())
+
+run(main, node="extras")
+"""
+
+
+def _tiered(installed: Installed) -> None:
+    """A store is reached, and an encrypted part is read."""
+    assert "records" in installed.run(_TIERED)
+
+
 def _console(installed: Installed) -> None:
     """The command is there; without the extra it says what to install."""
     told = installed.run(
@@ -517,6 +543,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "registry-protobuf": _registry_protobuf,
     "spark": _spark,
     "spark-connect": _spark_connect,
+    "tiered": _tiered,
     "tls": _tls,
 }
 
