@@ -29,7 +29,7 @@ from tests.peers.either_broker import Broker
 from tests.peers.eventually import eventually
 
 _BETWEEN_BUNCHES_S: Final = 0.05
-_WITHIN_S: Final = 180.0  # a hang ends then; on a busy machine a Java takes a minute to start
+_WITHIN_S: Final = 60.0
 
 
 class Writer:
