@@ -1,8 +1,11 @@
 """The schema oracle: Apache Kafka's own message schemas, read and typed for tests.
 
-The 281 JSON files are not part of the repository. They are looked for in the folder that
+The JSON files are not part of the repository. They are looked for in the folder that
 `MOLDAU_KAFKA_MESSAGES` names, else in `../shared/kafka-messages` beside the checkout; tests that
 need them carry `needs_schemas` and skip with the reason where there are none.
+
+The folder holds Kafka 4.3.1's schemas, and one beside it with the suffix `-4.4` what Kafka 4.4.0
+has changed. The messages in `OF_KAFKA_4_4` are read from there.
 
 Everything here comes from those files and from what Kafka's message generator makes of them;
 nothing is imported from `moldau`, so that it can be held against our own declarations.
@@ -22,6 +25,18 @@ from typing import Any, Final
 import pytest
 
 FOLDER_VARIABLE: Final = "MOLDAU_KAFKA_MESSAGES"
+NEWER_SUFFIX: Final = "-4.4"
+OF_KAFKA_4_4: Final = frozenset(
+    (
+        *("DeleteGroupsRequest", "DeleteGroupsResponse"),
+        *("StreamsGroupHeartbeatRequest", "StreamsGroupHeartbeatResponse"),
+        *("StreamsGroupDescribeRequest", "StreamsGroupDescribeResponse"),
+        "StreamsGroupTopologyDescriptionUpdateRequest",
+        "StreamsGroupTopologyDescriptionUpdateResponse",
+        "StreamsGroupMetadataValue",
+    )
+)
+"""The messages that are declared as Kafka 4.4.0 has them."""
 NO_UPPER_BOUND: Final = 32767
 ZERO_UUID: Final = bytes(16)
 
@@ -179,6 +194,15 @@ def folder() -> Path | None:
     return path if (path / "clients" / "ApiVersionsRequest.json").is_file() else None
 
 
+def _files(root: Path) -> list[Path]:
+    """The schema files, in order of folder and file. Those of `OF_KAFKA_4_4` are left out where
+    Kafka 4.4.0's are not there."""
+    older = (path for path in root.glob("*/*.json") if path.stem not in OF_KAFKA_4_4)
+    newer = root.with_name(root.name + NEWER_SUFFIX).glob("*/*.json")
+    found = [*older, *(path for path in newer if path.stem in OF_KAFKA_4_4)]
+    return sorted(found, key=lambda path: (path.parent.name, path.name))
+
+
 needs_schemas = pytest.mark.skipif(
     folder() is None, reason=f"no Kafka message schemas; name their folder in {FOLDER_VARIABLE}"
 )
@@ -195,7 +219,7 @@ def messages() -> Mapping[str, MessageSchema]:
     root = folder()
     if root is None:
         return {}
-    found = [_read_message(path) for path in sorted(root.glob("*/*.json"))]
+    found = [_read_message(path) for path in _files(root)]
     by_name = {message.name: message for message in found}
     assert len(by_name) == len(found), "two schema files declare one name"
     return by_name

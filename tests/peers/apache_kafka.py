@@ -28,6 +28,7 @@ import pytest
 from tests.suites import may_use_java
 
 VERSION: Final = "4.3.1"
+NEWEST: Final = "4.4.0"
 LIBS_VARIABLE: Final = "MOLDAU_KAFKA_LIBS"
 FETCH_TIMEOUT_S: Final = 900
 
@@ -47,6 +48,8 @@ _ARTIFACTS: Final = (
     "org.apache.logging.log4j:log4j-core",
     "org.apache.logging.log4j:log4j-slf4j-impl",
 )
+# Not published for `NEWEST`: there `VERSION` stands in.
+_OLDER: Final = ("kafka-shell", "connect-file", "connect-mirror")
 
 
 class PeerMissing(Exception):
@@ -143,10 +146,13 @@ def cache_folder() -> Path:
 
 def _of_kafka(version: str, artifacts: Sequence[str]) -> list[str]:
     """What Maven is asked for: `group:name:version`."""
-    return [
-        f"{each}:{_LOG4J_VERSION if each.startswith('org.apache.logging.log4j:') else version}"
-        for each in artifacts
-    ]
+    return [f"{each}:{_version_of(each, version)}" for each in artifacts]
+
+
+def _version_of(artifact: str, version: str) -> str:
+    if artifact.startswith("org.apache.logging.log4j:"):
+        return _LOG4J_VERSION
+    return VERSION if version == NEWEST and artifact.endswith(_OLDER) else version
 
 
 def fetch_jars(libs: Path, artifacts: Sequence[str], options: Sequence[str] = ()) -> None:

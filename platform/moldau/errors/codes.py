@@ -175,6 +175,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "The topology's epoch makes no sense."
     STREAMS_TOPOLOGY_FENCED = 132, "The group has moved to a newer topology."
     SHARE_SESSION_LIMIT_REACHED = 133, "The broker keeps no more share sessions for now.", RETRY
+    GROUP_DELETION_FAILED = 134, "The group could not be deleted."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "The topology's description was not stored."
+    CONTROLLER_ID_NOT_REGISTERED = 136, "The controller is not registered."
 
 
 class KafkaError(MoldauError):

@@ -134,6 +134,7 @@ NEEDED_RIGHTS: Final[Mapping[int, tuple[Right, ...]]] = {
     90: (DESCRIBE_GROUP, DESCRIBE_TOPIC),
     91: (READ_GROUP, READ_TOPIC),
     92: (DELETE_GROUP, READ_TOPIC),
+    93: (READ_GROUP,),
 }
 """By API key."""
 

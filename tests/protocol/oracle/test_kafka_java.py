@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -10,11 +10,10 @@ from moldau.protocol.declare import Message
 from tests import oracle
 from tests.oracle import MessageSchema
 from tests.peers import apache_kafka
-from tests.peers.apache_kafka import ApacheKafka
 from tests.protocol.oracle import golden, kafka_java, kafka_json, our_messages, second_codec
 from tests.protocol.oracle.effort import EXAMPLES
 from tests.protocol.oracle.golden import Downgrade, Sample
-from tests.protocol.oracle.kafka_java import Answer, Question, java_class
+from tests.protocol.oracle.kafka_java import Answer, Kafkas, Question, java_class
 from tests.protocol.oracle.second_codec import Value
 from tests.protocol.oracle.values import seeded
 
@@ -40,17 +39,18 @@ class Golden(NamedTuple):
 
     samples: list[tuple[Sample, Answer]]
     downgrades: list[tuple[Downgrade, int, Answer]]
-    errors: Answer
-    apis: Answer
+    errors: list[dict[str, Any]]
+    apis: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def kafka() -> ApacheKafka:
-    return apache_kafka.fetch_or_skip()
+def kafka() -> Kafkas:
+    older, newer = apache_kafka.VERSION, apache_kafka.NEWEST
+    return Kafkas(apache_kafka.fetch_or_skip(older), apache_kafka.fetch_or_skip(newer))
 
 
 @pytest.fixture(scope="module")
-def fresh(kafka: ApacheKafka) -> list[Fresh]:
+def fresh(kafka: Kafkas) -> list[Fresh]:
     """New values for every (message, version)."""
     made = [
         (schema, version, second_codec.complete(schema, seeded(schema, version, seed)))
@@ -62,13 +62,13 @@ def fresh(kafka: ApacheKafka) -> list[Fresh]:
         our_messages.from_value(our_messages.message_class(schema.name), value)
         for schema, _, value in made
     ]
-    questions: list[Question] = []
+    questions: list[tuple[str, Question]] = []
     for (schema, version, value), ours in zip(made, messages, strict=True):
         java_type = java_class(schema.folder, schema.name)
-        json_value = kafka_json.to_json(schema, version, value)
-        questions.append(kafka_java.encode(java_type, version, json_value))
-        questions.append(kafka_java.decode(java_type, version, ours.encode(version)))
-    answers = iter(kafka_java.ask(kafka, questions))
+        written = kafka_java.encode(java_type, version, kafka_json.to_json(schema, version, value))
+        read = kafka_java.decode(java_type, version, ours.encode(version))
+        questions += [(schema.name, written), (schema.name, read)]
+    answers = iter(kafka.ask(questions))
     return [
         Fresh(*what, ours, next(answers), next(answers))
         for what, ours in zip(made, messages, strict=True)
@@ -76,26 +76,25 @@ def fresh(kafka: ApacheKafka) -> list[Fresh]:
 
 
 @pytest.fixture(scope="module")
-def golden_again(kafka: ApacheKafka) -> Golden:
+def golden_again(kafka: Kafkas) -> Golden:
     """The questions of the golden data, asked again."""
     samples = golden.samples()
     downgrades = [(sample, version) for sample in golden.downgrades() for version in sample.written]
-    questions: list[Question] = [{"op": "errors"}, {"op": "apis"}]
+    questions: list[tuple[str, Question]] = []
     for sample in samples:
         java_type = java_class(sample.folder, sample.message)
-        questions.append(kafka_java.encode(java_type, sample.version, sample.json))
+        question = kafka_java.encode(java_type, sample.version, sample.json)
+        questions.append((sample.message, question))
     for value, version in downgrades:
         java_type = java_class(value.folder, value.message)
-        questions.append(
-            kafka_java.encode(java_type, value.version, value.json, written_as=version)
-        )
-    errors, apis, *rest = kafka_java.ask(kafka, questions)
-    answers = iter(rest)
+        question = kafka_java.encode(java_type, value.version, value.json, written_as=version)
+        questions.append((value.message, question))
+    answers = iter(kafka.ask(questions))
     return Golden(
         samples=[(sample, next(answers)) for sample in samples],
         downgrades=[(value, version, next(answers)) for value, version in downgrades],
-        errors=errors,
-        apis=apis,
+        errors=kafka.errors(),
+        apis=kafka.apis(),
     )
 
 
@@ -128,5 +127,5 @@ def test_the_golden_downgrades_are_what_kafka_writes(golden_again: Golden) -> No
 
 
 def test_the_golden_tables_are_kafkas(golden_again: Golden) -> None:
-    assert golden_again.errors == {"errors": golden.errors()}
-    assert golden_again.apis == {"apis": golden.apis()}
+    assert golden_again.errors == golden.errors()
+    assert golden_again.apis == golden.apis()

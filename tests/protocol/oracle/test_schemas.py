@@ -53,9 +53,10 @@ def test_the_folder_that_the_environment_names_is_used_or_nothing_is(
 
 
 @oracle.needs_schemas
-def test_all_281_schemas_are_there() -> None:
-    assert len(oracle.messages()) == 281
-    assert len(oracle.message_versions()) == 739
+def test_all_283_schemas_are_there() -> None:
+    assert len(oracle.messages()) == 283
+    assert len(oracle.message_versions()) == 747
+    assert oracle.messages().keys() >= oracle.OF_KAFKA_4_4
 
 
 @oracle.needs_schemas

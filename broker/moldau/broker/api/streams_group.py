@@ -147,9 +147,8 @@ def create_internal_topics(
 
 
 def _described_group(**named: Any) -> describing.DescribedGroup:
-    """Return a description. Groups of this kind have no assignor in version 0."""
-    named.pop("assignor_name", None)
-    return describing.DescribedGroup(**named)
+    """Return a description of a group that could not be described: it has no assignor."""
+    return describing.DescribedGroup(**{**named, "assignor_name": None})
 
 
 serve_describe: Final = handler(

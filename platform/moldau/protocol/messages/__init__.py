@@ -114,6 +114,11 @@ _TABLE: Final = (
     (90, "DescribeShareGroupOffsets", "describe_share_group_offsets"),
     (91, "AlterShareGroupOffsets", "alter_share_group_offsets"),
     (92, "DeleteShareGroupOffsets", "delete_share_group_offsets"),
+    (
+        93,
+        "StreamsGroupTopologyDescriptionUpdate",
+        "streams_group_topology_description_update",
+    ),
 )
 
 API: Final[Mapping[int, ApiEntry]] = MappingProxyType(

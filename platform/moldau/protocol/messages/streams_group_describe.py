@@ -1,18 +1,31 @@
-"""Describes streams groups (KIP-1071)."""
+"""Describes streams groups (KIP-1071). Version 1 is of Kafka 4.4: the topology as a graph of nodes
+(KIP-1331), and the name of the assignor (KIP-1357)."""
 
 from __future__ import annotations
 
 from moldau.protocol.declare import Request, Response, Struct, field
-from moldau.protocol.types import Bool, GroupId, Int16, Int32, Int64, String, TopicName, Uint16
+from moldau.protocol.messages.streams_group_topology_description_update import TopologyDescription
+from moldau.protocol.types import (
+    Bool,
+    GroupId,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    TopicName,
+    Uint16,
+)
 
 
 class StreamsGroupDescribeRequest(
-    Request, key=89, versions="0", flexible="0+", listeners=("broker",)
+    Request, key=89, versions="0-1", flexible="0+", listeners=("broker",)
 ):
     """Names the groups to describe."""
 
     group_ids: list[GroupId]
     include_authorized_operations: Bool
+    include_topology_description: Bool = field(since=1, default=False)
 
 
 class KeyValue(Struct):
@@ -111,9 +124,13 @@ class DescribedGroup(Struct):
     members: list[Member]
     # KIP-430: a bit per operation; the default means "not asked for"
     authorized_operations: Int32 = field(default=-(2**31))
+    topology_description: TopologyDescription | None = field(since=1, default=None)
+    # 0 not requested, 1 not stored, 2 error, 3 available
+    topology_description_status: Int8 = field(since=1, default=0)
+    assignor_name: String | None = field(since=1, default=None, ignorable=True)
 
 
-class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Response, key=89, versions="0-1", flexible="0+"):
     """One entry for each group that was asked for."""
 
     throttle_time_ms: Int32 = field(default=0)

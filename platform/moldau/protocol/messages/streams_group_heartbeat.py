@@ -1,4 +1,4 @@
-"""Joins, keeps up and leaves a streams group (KIP-1071).
+"""Joins, keeps up and leaves a streams group (KIP-1071). Version 1 is of Kafka 4.4.
 
 A field that is null has not changed since the member last sent it; the topology is sent on
 joining.
@@ -86,7 +86,7 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(
-    Request, key=88, versions="0", flexible="0+", listeners=("broker",)
+    Request, key=88, versions="0-1", flexible="0+", listeners=("broker",)
 ):
     """What a Streams process runs, owns and has caught up with."""
 
@@ -131,7 +131,7 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition]
 
 
-class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Response, key=88, versions="0-1", flexible="0+"):
     """The member's epoch, its tasks when they changed, and notes on what is wrong."""
 
     throttle_time_ms: Int32 = field(default=0)
@@ -140,11 +140,13 @@ class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+
     member_id: String
     member_epoch: Int32
     heartbeat_interval_ms: Int32
-    acceptable_recovery_lag: Int32
+    acceptable_recovery_lag_legacy: Int32 = field(until=0, default=0)
     task_offset_interval_ms: Int32
+    acceptable_recovery_lag: Int64 = field(since=1, default=-1, ignorable=True)
     status: list[Status] | None
     active_tasks: list[TaskIds] | None = field(default=None)
     standby_tasks: list[TaskIds] | None = field(default=None)
     warmup_tasks: list[TaskIds] | None = field(default=None)
+    topology_description_required: Bool = field(since=1, default=False)
     endpoint_information_epoch: Int32
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(default=None)

@@ -26,6 +26,8 @@ class StreamsGroupMetadataValue(LogValue, type=17, versions="0", flexible="0+"):
     metadata_hash: Int64
     validated_topology_epoch: Int32 = field(tag=0, default=-1)
     last_assignment_configs: list[LastAssignmentConfig] | None = field(tag=1, default_factory=list)
+    stored_description_topology_epoch: Int32 = field(tag=2, default=-1)
+    failed_description_topology_epoch: Int32 = field(tag=3, default=-1)
 
 
 class StreamsGroupMemberMetadataKey(LogKey, type=19, versions="0", flexible="none"):

@@ -27,6 +27,7 @@ def kafkas_description() -> DescribedGroup:
     response = StreamsGroupDescribeResponse.decode(memoryview(bytes.fromhex(LINES[-1])), 0)
     (found,) = response.groups
     found.members.sort(key=lambda member: member.member_id)
+    found.assignor_name = "sticky"  # since version 1
     return found
 
 

@@ -35,7 +35,6 @@ def on_leave(
         member_id=message.member_id,
         member_epoch=message.member_epoch,
         heartbeat_interval_ms=0,
-        acceptable_recovery_lag=0,
         task_offset_interval_ms=0,
         status=[],
         endpoint_information_epoch=0,

@@ -129,7 +129,6 @@ def on_heartbeat(
         member_id=moved.member_id,
         member_epoch=moved.epoch,
         heartbeat_interval_ms=interval_ms,
-        acceptable_recovery_lag=0,
         task_offset_interval_ms=0,
         status=None,
         endpoint_information_epoch=0,
