@@ -36,11 +36,8 @@ from moldau.broker.coordinator.group.consumer.embedded_protocol import (
 from moldau.broker.coordinator.group.consumer.member import Member, Profile
 from moldau.broker.coordinator.group.consumer.member_state import MemberState
 from moldau.broker.coordinator.group.consumer.membership import (
-    check_instance,
-    check_room,
     dynamic_member,
     joining_static_member,
-    known_static_member,
 )
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, without_epochs
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
@@ -50,9 +47,17 @@ from moldau.broker.coordinator.group.consumer.subscription import (
     apply_profile,
     renewed_epoch,
 )
+from moldau.broker.coordinator.group.members import (
+    check_instance,
+    check_room,
+    known_static_member,
+)
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
 from moldau.broker.decision.context import RequestContext
-from moldau.broker.settings.coordinator import group_consumer_migration_policy
+from moldau.broker.settings.coordinator import (
+    group_consumer_max_size,
+    group_consumer_migration_policy,
+)
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid, new_uuid
@@ -97,7 +102,7 @@ def _join(
         raise _inconsistent("group.consumer.migration.policy keeps classic members out")
     is_unknown = not message.member_id
     member_id = message.member_id or format_uuid(new_uuid(state.services.random))
-    check_room(state, member_id)
+    check_room(state.members, member_id, state.services.settings[group_consumer_max_size])
     _check_protocols(state, message)
     instance_id = message.group_instance_id
     if is_unknown and instance_id is None and context.version >= _MEMBER_ID_REQUIRED_SINCE:
@@ -291,7 +296,7 @@ def _leaving(state: ConsumerGroupState, identity: MemberIdentity) -> Member:
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if identity.member_id:
-        check_instance(member, identity.member_id)
+        check_instance(member, identity.member_id, instance_id)
     return member
 
 

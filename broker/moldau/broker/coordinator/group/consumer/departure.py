@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import replace
-from typing import Final
+from functools import partial
 
-from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.consumer.downgrade import downgraded, may_downgrade, remember
 from moldau.broker.coordinator.group.consumer.member import Member
-from moldau.broker.coordinator.group.consumer.member_state import MemberState
-from moldau.broker.coordinator.group.consumer.membership import known_static_member
-from moldau.broker.coordinator.group.consumer.partitions import NOTHING_OWNED, Owned
 from moldau.broker.coordinator.group.consumer.reconciliation import STATIC_LEAVING_EPOCH
 from moldau.broker.coordinator.group.consumer.records import (
     group_epoch,
@@ -25,15 +20,17 @@ from moldau.broker.coordinator.group.consumer.records import (
     regex_deleted,
 )
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
-from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
-from moldau.errors.codes import KafkaError
+from moldau.broker.coordinator.group.members import (
+    absent,
+    known_static_member,
+    remove_overdue,
+    still_counts,
+)
+from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-
-RETRY_MS: Final = 500
-"""The delay before the next attempt if a removal could not be written."""
 
 
 def on_leave(
@@ -53,15 +50,7 @@ def on_leave(
     )
     if message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH:
         return Outcome(records_without(state, (member,)), ((ticket, response),))
-    # Assignment epoch 0: if the member comes back with another id, it may commit these partitions
-    # in any epoch.
-    away = replace(
-        member.progress,
-        epoch=STATIC_LEAVING_EPOCH,
-        assigned=_since_always(member.progress.assigned),
-        revoking=NOTHING_OWNED,
-    )
-    record = member_progress(state.group_id, member.member_id, away)
+    record = member_progress(state.group_id, member.member_id, absent(member.progress))
     return Outcome((record,), ((ticket, response),))
 
 
@@ -88,34 +77,10 @@ def records_without(state: ConsumerGroupState, gone: Collection[Member]) -> tupl
 
 def on_overdue(state: ConsumerGroupState, now_ms: int) -> Outcome:
     """Remove all members with an overdue deadline, together."""
-    due = state.volatile.deadlines.take_due(now_ms)
-    gone: dict[str, Member] = {}
-    for what, member_id in due:
-        member = state.members.get(member_id)
-        if member is not None and _counts(what, member):
-            gone[member_id] = member
-            state.services.log.info(
-                "member removed", group=state.group_id, member=member_id, overdue=what.value
-            )
-    if not gone:
-        return NOTHING
-
-    def again(_: KafkaError, failed_ms: int) -> Outcome:
-        for member_id in gone:
-            state.volatile.deadlines.set(Due.SESSION, member_id, failed_ms + RETRY_MS)
-        return NOTHING
-
-    return Outcome(records_without(state, tuple(gone.values())), on_failure=again)
-
-
-def _counts(what: Due, member: Member) -> bool:
-    """Whether the deadline still applies. A rebalance deadline does not apply if the member has
-    revoked its partitions meanwhile, or if it is an absent static member, which only its session
-    removes."""
-    is_here = member.epoch != STATIC_LEAVING_EPOCH
-    still_owes = is_here and member.progress.state is MemberState.UNREVOKED_PARTITIONS
-    return what is not Due.REBALANCE or still_owes
-
-
-def _since_always(owned: Owned) -> Owned:
-    return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in owned.items()}
+    return remove_overdue(
+        state,
+        state.volatile.deadlines,
+        now_ms,
+        lambda what, member: still_counts(what, member.progress),
+        partial(records_without, state),
+    )

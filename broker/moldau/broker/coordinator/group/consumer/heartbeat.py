@@ -11,18 +11,17 @@ from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.consumer.departure import on_leave
 from moldau.broker.coordinator.group.consumer.member import Member, Profile
 from moldau.broker.coordinator.group.consumer.membership import (
-    check_epoch,
-    check_room,
     dynamic_member,
     joining_static_member,
-    known_static_member,
 )
 from moldau.broker.coordinator.group.consumer.partitions import Owned, Partitions, partitions_of
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.steps import advance
 from moldau.broker.coordinator.group.consumer.subscription import MemberRequest
+from moldau.broker.coordinator.group.members import check_epoch, check_room, known_static_member
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
+from moldau.broker.settings.coordinator import group_consumer_max_size
 from moldau.broker.settings.group import (
     bounded,
     consumer_heartbeat_interval_ms,
@@ -60,7 +59,8 @@ def stay(
     records: list[LogRecord],
 ) -> ConsumerGroupHeartbeatResponse:
     """Handle a member that joins or stays. Add the records to `records` and return the response."""
-    check_room(state, message.member_id)
+    limit = state.services.settings[group_consumer_max_size]
+    check_room(state.members, message.member_id, limit)
     reported = None if message.topic_partitions is None else partitions_of(message.topic_partitions)
     before = _member(state, message, reported, records)
     after = _with_profile(before, _renewed(before.profile, message, context))
@@ -106,7 +106,7 @@ def _member(
         member = known_static_member(state, member_id, instance_id)
     else:
         member = dynamic_member(state, member_id, joins=joins)
-    check_epoch(member, message.member_epoch, reported)
+    check_epoch(member.progress, message.member_epoch, reported)
     return member
 
 

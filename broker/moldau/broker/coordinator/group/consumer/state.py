@@ -34,8 +34,8 @@ from moldau.broker.coordinator.group.consumer.partitions import (
 from moldau.broker.coordinator.group.consumer.reconciliation import LEAVING_EPOCH, Progress
 from moldau.broker.coordinator.group.consumer.regex import RegexSearch, ResolvedRegex
 from moldau.broker.coordinator.group.contract import Downgrade, GroupServices
+from moldau.broker.coordinator.group.members import member_of
 from moldau.broker.settings import ResourceSettings
-from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -123,15 +123,7 @@ class ConsumerGroupState:
 
     def member(self, member_id: str) -> Member:
         """Return the member with this id. Raise UNKNOWN_MEMBER_ID if there is none."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                "no such member in the group",
-                group=self.group_id,
-                member=member_id,
-            )
-        return member
+        return member_of(self.members, self.group_id, member_id)
 
     def static_member(self, instance_id: str | None) -> Member | None:
         """Return the member that has this instance id now, or None."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from moldau.broker.coordinator.group.consumer.assignors.assignor import MemberSpec
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, Partitions
+from moldau.broker.coordinator.group.members import check_room, remove_overdue
 from moldau.broker.coordinator.group.share import initialization, records
 from moldau.broker.coordinator.group.share.assignor import assign
 from moldau.broker.coordinator.group.share.member import Member, Profile
 from moldau.broker.coordinator.group.share.state import ShareGroupState
-from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
+from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import (
     bounded,
@@ -37,7 +39,6 @@ from moldau.protocol.messages.share_group_heartbeat import (
 
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
-RETRY_MS: Final = 500
 EXTENSIONS: Final = 1
 """What this broker can do beyond Kafka: 1 is delays and reasons in acknowledgements."""
 
@@ -71,7 +72,8 @@ def on_heartbeat(
     """Handle a heartbeat that has passed `check_heartbeat`."""
     if message.member_epoch == LEAVING_EPOCH:
         return _leave(state, message, ticket)
-    _check_room(state, message.member_id)
+    limit = state.services.settings[group_share_max_size]
+    check_room(state.members, message.member_id, limit)
     before = _member(state, message)
     member = replace(before, profile=_renewed(before.profile, message, context))
     found: list[LogRecord] = []
@@ -103,12 +105,6 @@ def on_heartbeat(
         return outcome
     record, effect = begun
     return outcome._replace(records=(*outcome.records, record), effects=(effect,))
-
-
-def _check_room(state: ShareGroupState, member_id: str) -> None:
-    limit = state.services.settings[group_share_max_size]
-    if member_id not in state.members and len(state.members) >= limit:
-        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the share group is full", members=limit)
 
 
 def _member(state: ShareGroupState, message: ShareGroupHeartbeatRequest) -> Member:
@@ -251,19 +247,13 @@ def _leave(state: ShareGroupState, message: ShareGroupHeartbeatRequest, ticket: 
 
 def on_overdue(state: ShareGroupState, now_ms: int) -> Outcome:
     """Remove all members that were silent for too long, together."""
-    due = [member_id for _, member_id in state.volatile.deadlines.take_due(now_ms)]
-    gone = [state.members[each] for each in due if each in state.members]
-    if not gone:
-        return NOTHING
-    for member in gone:
-        state.services.log.info("member removed", group=state.group_id, member=member.member_id)
-
-    def again(_: KafkaError, failed_ms: int) -> Outcome:
-        for member in gone:
-            state.volatile.deadlines.set(Due.SESSION, member.member_id, failed_ms + RETRY_MS)
-        return NOTHING
-
-    return Outcome(_records_without(state, gone), on_failure=again)
+    return remove_overdue(
+        state,
+        state.volatile.deadlines,
+        now_ms,
+        lambda what, member: True,
+        partial(_records_without, state),
+    )
 
 
 def _records_without(state: ShareGroupState, gone: Collection[Member]) -> tuple[LogRecord, ...]:

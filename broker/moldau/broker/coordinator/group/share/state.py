@@ -18,8 +18,8 @@ from moldau.broker.coordinator.group.consumer.partitions import (
     partitions_of,
 )
 from moldau.broker.coordinator.group.contract import GroupServices
+from moldau.broker.coordinator.group.members import member_of
 from moldau.broker.coordinator.group.share.member import Member, Profile
-from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas import share_group_log as log
@@ -64,11 +64,7 @@ class ShareGroupState:
 
     def member(self, member_id: str) -> Member:
         """Return the member with this id. Raise UNKNOWN_MEMBER_ID if there is none."""
-        member = self.members.get(member_id)
-        if member is None:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-        return member
+        return member_of(self.members, self.group_id, member_id)
 
     def subscribed(self, gone: Iterable[Member] = (), come: Member | None = None) -> frozenset[str]:
         """Return the topics of all members, as if `gone` had left and `come` had joined."""
