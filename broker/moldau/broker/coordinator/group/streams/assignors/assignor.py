@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from moldau.broker.coordinator.group.streams.tasks import TaskId
+
+NO_TAGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,17 @@ class MemberSpec:
     active: frozenset[TaskId] = frozenset()
     copies: frozenset[TaskId] = frozenset()
     """Its standby and warm-up tasks: it has their state, or is on the way to it."""
+    lags: Mapping[TaskId, int] | None = None
+    """How far its copies of tasks are behind, where that is known. None: it does not report it, so
+    no warm-up would ever end."""
+    subtopologies: frozenset[str] | None = None
+    """The subtopologies that it can run: of another topology those that are the same. None: all."""
+    tags: Mapping[str, str] = field(default_factory=lambda: NO_TAGS)
+    """Where its process is: the values of its client tags."""
+
+    def runs(self, subtopology_id: str) -> bool:
+        """Whether the member can run tasks of a subtopology."""
+        return self.subtopologies is None or subtopology_id in self.subtopologies
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,12 @@ class Work:
     """The subtopologies with state, of which copies make sense."""
     standby_count: int = 0
     """How many standbys each stateful task has, if there are processes for them."""
+    warmup_count: int = 0
+    """How many copies of all tasks may be warming up at a time."""
+    acceptable_lag: int = 0
+    """A copy that is not further behind is as good as the state itself."""
+    spread_tags: tuple[str, ...] = ()
+    """The client tags by which the copies of a task are spread."""
 
     def tasks(self) -> list[TaskId]:
         """Return all tasks, in order."""

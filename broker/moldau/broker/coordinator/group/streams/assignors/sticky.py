@@ -11,8 +11,11 @@ Active tasks come first:
 3. A free task goes to a member with a copy of its state, else to the member with the fewest tasks
    of its subtopology and, among equals, to the process with the least tasks for each member.
 
-Then each stateful task gets its standbys: on processes that do not have the task yet, first on
-those that had a copy, then on those with the least tasks for each member.
+While members of two topologies are there, tasks that only some of them can run are spread over
+those first, and the rest so that all come to have the same number, as far as that goes.
+
+Then tasks that would move to a member without their state stay until it has caught up (`warmups`),
+and each stateful task gets its standbys (`standbys`).
 
 A member counts as much as any other, so a process with twice the threads has twice the tasks.
 """
@@ -20,141 +23,102 @@ A member counts as much as any other, so a process with twice the threads has tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from heapq import heapify, heappop, heappush, heapreplace
 from itertools import groupby
-from typing import Any
 
 from moldau.broker.coordinator.group.streams.assignors.assignor import MemberSpec, Work
-from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks, by_key
+from moldau.broker.coordinator.group.streams.assignors.plan import Plan, Smallest
+from moldau.broker.coordinator.group.streams.assignors.standbys import assign_standbys
+from moldau.broker.coordinator.group.streams.assignors.warmups import keep_until_warm
+from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks
 
 
 def assign(members: Mapping[str, MemberSpec], work: Work) -> dict[str, Tasks]:
-    """Return the tasks of each member."""
+    """Return the tasks of each member. A task that no member can run is nobody's."""
     if not members:
         return {}
-    plan = _Plan(members)
-    _assign_active(plan, work)
-    stateful = [each for each in work.tasks() if each.subtopology_id in work.stateful]
-    for _ in range(work.standby_count):
-        _assign_standbys(plan, stateful)
-    return {
-        each: by_key({Role.ACTIVE: plan.active[each], Role.STANDBY: plan.standby[each]})
-        for each in members
-    }
+    plan = Plan(members, work)
+    for runners, tasks in _by_runners(members, work):
+        _spread(plan, runners, tasks)
+    keep_until_warm(plan)
+    assign_standbys(plan)
+    return plan.tasks()
 
 
-class _Plan:
-    """The tasks given so far. The load of a process is its tasks for each of its members."""
-
-    def __init__(self, members: Mapping[str, MemberSpec]) -> None:
-        self.members = members
-        self.active: dict[str, set[TaskId]] = {each: set() for each in members}
-        self.standby: dict[str, set[TaskId]] = {each: set() for each in members}
-        self.active_of: Counter[tuple[str, str]] = Counter()
-        """The number of active tasks by member and subtopology."""
-        self.of_process: dict[str, list[str]] = {}
-        for member_id in sorted(members):
-            self.of_process.setdefault(members[member_id].process_id, []).append(member_id)
-        self.given = dict.fromkeys(self.of_process, 0)
-        self.processes_of: dict[TaskId, set[str]] = {}
-        self.had_copy: dict[TaskId, list[str]] = {}
-        for member_id in sorted(members):
-            spec = members[member_id]
-            for task in spec.active | spec.copies:
-                self.had_copy.setdefault(task, []).append(member_id)
-
-    def give(self, member_id: str, task: TaskId, given: dict[str, set[TaskId]]) -> None:
-        given[member_id].add(task)
-        if given is self.active:
-            self.active_of[member_id, task.subtopology_id] += 1
-        process_id = self.members[member_id].process_id
-        self.given[process_id] += 1
-        self.processes_of.setdefault(task, set()).add(process_id)
-
-    def take(self, member_id: str, task: TaskId) -> None:
-        self.active[member_id].remove(task)
-        self.active_of[member_id, task.subtopology_id] -= 1
-        process_id = self.members[member_id].process_id
-        self.given[process_id] -= 1
-        del self.processes_of[task]
-
-    def is_without(self, task: TaskId, member_id: str) -> bool:
-        """Whether the member's process does not have the task."""
-        return self.members[member_id].process_id not in self.processes_of[task]
-
-    def load(self, member_id: str, given: Mapping[str, set[TaskId]]) -> tuple[float, int, str]:
-        """Return the load of the member's process, then its own."""
-        process_id = self.members[member_id].process_id
-        of_process = self.given[process_id] / len(self.of_process[process_id])
-        return of_process, len(given[member_id]), member_id
+def _by_runners(
+    members: Mapping[str, MemberSpec], work: Work
+) -> list[tuple[frozenset[str], list[TaskId]]]:
+    """Return the tasks by the members that can run them, those with the fewest members first."""
+    found: dict[frozenset[str], list[TaskId]] = {}
+    runners: dict[str, frozenset[str]] = {}
+    for task in work.tasks():
+        name = task.subtopology_id
+        if name not in runners:
+            runners[name] = frozenset(each for each in members if members[each].runs(name))
+        found.setdefault(runners[name], []).append(task)
+    found.pop(frozenset(), None)
+    return sorted(found.items(), key=lambda item: (len(item[0]), item[1]))
 
 
-class _Smallest:
-    """Finds the member with the smallest key. Keys only grow meanwhile, so an entry of the heap is
-    corrected when it comes up."""
-
-    def __init__(self, members: Iterable[str], key: Callable[[str], Any]) -> None:
-        self._key = key
-        self._heap = [(key(each), each) for each in members]
-        heapify(self._heap)
-
-    def first(self, is_open: Callable[[str], bool]) -> str:
-        """Return the first member that is open. There must be one."""
-        passed = []
-        while True:
-            known, member_id = self._heap[0]
-            key = self._key(member_id)
-            if key != known:
-                heapreplace(self._heap, (key, member_id))
-            elif is_open(member_id):
-                break
-            else:
-                passed.append(heappop(self._heap))
-        for each in passed:
-            heappush(self._heap, each)
-        return member_id
-
-
-def _assign_active(plan: _Plan, work: Work) -> None:
-    tasks = work.tasks()
-    owner = {task: each for each in sorted(plan.members) for task in plan.members[each].active}
+def _spread(plan: Plan, runners: frozenset[str], tasks: list[TaskId]) -> None:
+    """Spread tasks over the members that can run them, beside the tasks that they have already."""
+    before = {each: len(plan.active[each]) for each in runners}
+    held: dict[str, list[TaskId]] = {each: [] for each in runners}
     free = []
     for task in tasks:
-        if task in owner:
-            plan.give(owner[task], task, plan.active)
-        else:
+        owner = plan.owner.get(task)
+        if owner is None:
             free.append(task)
-    least, extra = divmod(len(tasks), len(plan.members))
-    by_count = sorted(plan.members, key=lambda each: (-len(plan.active[each]), each))
-    limits = {each: least + (place < extra) for place, each in enumerate(by_count)}
+        else:
+            plan.give(owner, task, Role.ACTIVE)
+            held[owner].append(task)
+    by_count = sorted(runners, key=lambda each: (-len(plan.active[each]), each))
+    limits = _limits(by_count, before, len(tasks))
     moved: Counter[str] = Counter()
     for member_id in by_count:
         surplus = len(plan.active[member_id]) - limits[member_id]
         if surplus > 0:
-            for task in _given_up(plan, work, plan.active[member_id], surplus, moved):
+            for task in _given_up(plan, held[member_id], surplus, moved):
                 plan.take(member_id, task)
                 free.append(task)
     rooms = {
         each: limits[each] - len(plan.active[each])
-        for each in plan.members
+        for each in by_count
         if limits[each] > len(plan.active[each])
     }
     left = _placed_at_copies(plan, sorted(free), rooms)
     for _, of_subtopology in groupby(left, key=lambda task: task.subtopology_id):
         alike = list(of_subtopology)
-        by_fullness = _Smallest(rooms, partial(_fullness, plan, alike[0]))
+        by_fullness = Smallest(rooms, partial(_fullness, plan, alike[0]))
         for task in alike:
             _fill(plan, by_fullness.first(rooms.__contains__), task, rooms)
     assert not rooms, "the limits are the number of tasks"
 
 
-def _given_up(
-    plan: _Plan, work: Work, tasks: Iterable[TaskId], count: int, moved: Counter[str]
-) -> list[TaskId]:
+def _limits(by_count: list[str], before: Mapping[str, int], count: int) -> dict[str, int]:
+    """Return how many active tasks each member has when `count` more are spread as evenly as what
+    they have `before` allows. The first members get what is left over."""
+    low, high = 0, max(before.values()) + count + 1
+    while high - low > 1:
+        level = (low + high) // 2
+        if sum(max(0, level - each) for each in before.values()) <= count:
+            low = level
+        else:
+            high = level
+    limits = {each: max(before[each], low) for each in by_count}
+    left = count - sum(limits[each] - before[each] for each in by_count)
+    for member_id in by_count:
+        if left > 0 and limits[member_id] == low:
+            limits[member_id] += 1
+            left -= 1
+    return limits
+
+
+def _given_up(plan: Plan, tasks: Iterable[TaskId], count: int, moved: Counter[str]) -> list[TaskId]:
     """Return the tasks that a member with too many gives up. `moved` counts those that all members
     gave up, by subtopology."""
+    work = plan.work
     left: dict[str, list[tuple[bool, TaskId]]] = {}
     for task in sorted(tasks):
         has_copy = len(plan.had_copy.get(task, ())) > 1
@@ -177,13 +141,13 @@ def _given_up(
     return found
 
 
-def _fullness(plan: _Plan, task: TaskId, member_id: str) -> tuple[int, tuple[float, int, str]]:
+def _fullness(plan: Plan, task: TaskId, member_id: str) -> tuple[int, tuple[float, int, str]]:
     """Order members by how little they need another task of this subtopology."""
     of_subtopology = plan.active_of[member_id, task.subtopology_id]
-    return of_subtopology, plan.load(member_id, plan.active)
+    return of_subtopology, plan.load(member_id, Role.ACTIVE)
 
 
-def _placed_at_copies(plan: _Plan, free: Iterable[TaskId], rooms: dict[str, int]) -> list[TaskId]:
+def _placed_at_copies(plan: Plan, free: Iterable[TaskId], rooms: dict[str, int]) -> list[TaskId]:
     """Give free tasks to members with a copy of their state. Return the others."""
     left = []
     for task in free:
@@ -193,37 +157,21 @@ def _placed_at_copies(plan: _Plan, free: Iterable[TaskId], rooms: dict[str, int]
             processes = {plan.members[each].process_id for each in plan.had_copy.get(task, ())}
             near = [each for name in processes for each in plan.of_process[name] if each in rooms]
         if near:
-            _fill(plan, min(near, key=lambda each: plan.load(each, plan.active)), task, rooms)
+            _fill(plan, min(near, key=partial(_distance, plan, task)), task, rooms)
         else:
             left.append(task)
     return left
 
 
-def _fill(plan: _Plan, member_id: str, task: TaskId, rooms: dict[str, int]) -> None:
-    plan.give(member_id, task, plan.active)
+def _distance(plan: Plan, task: TaskId, member_id: str) -> tuple[bool, tuple[float, int, str]]:
+    """Order members with a copy: those that have caught up first, then by load."""
+    lag = (plan.members[member_id].lags or {}).get(task)
+    is_behind = lag is not None and lag > plan.work.acceptable_lag
+    return is_behind, plan.load(member_id, Role.ACTIVE)
+
+
+def _fill(plan: Plan, member_id: str, task: TaskId, rooms: dict[str, int]) -> None:
+    plan.give(member_id, task, Role.ACTIVE)
     rooms[member_id] -= 1
     if not rooms[member_id]:
         del rooms[member_id]
-
-
-def _assign_standbys(plan: _Plan, tasks: Iterable[TaskId]) -> None:
-    """Give each task one more standby, if a process without it is left."""
-    left = []
-    for task in tasks:
-        taken = plan.processes_of[task]
-        near = [
-            each
-            for each in plan.had_copy.get(task, ())
-            if plan.members[each].process_id not in taken
-        ]
-        if near:
-            member_id = min(near, key=lambda each: plan.load(each, plan.standby))
-            plan.give(member_id, task, plan.standby)
-        else:
-            left.append(task)
-    by_load = _Smallest(plan.members, lambda each: plan.load(each, plan.standby))
-    for task in left:
-        taken = plan.processes_of[task]
-        if len(taken) < len(plan.of_process):
-            member_id = by_load.first(partial(plan.is_without, task))
-            plan.give(member_id, task, plan.standby)
