@@ -30,8 +30,8 @@ class DescribeApi(NamedTuple):
     response: Callable[..., Response]
     group: Callable[..., Any]
     """Makes the description of a group."""
-    describe: Callable[[Groups, str], Any]
-    """Returns the description of a group of this kind, or raises KafkaError."""
+    describe: Callable[[Groups, str, Any], Any]
+    """Returns the description of a group of this kind for a request, or raises KafkaError."""
 
 
 def handler(api: DescribeApi) -> Handler:
@@ -64,16 +64,17 @@ def handler(api: DescribeApi) -> Handler:
             elif not group_id:
                 answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
             else:
-                node.groups.submit(group_id, _describing(api, group_id, answer), answer, api.name)
+                decide = _describing(api, group_id, message, answer)
+                node.groups.submit(group_id, decide, answer, api.name)
 
     return serve
 
 
 def _describing(
-    api: DescribeApi, group_id: str, ticket: Ticket
+    api: DescribeApi, group_id: str, message: Any, ticket: Ticket
 ) -> Callable[[Groups, int], Outcome]:
     def decide(groups: Groups, now_ms: int) -> Outcome:
-        return answered(ticket, api.response(groups=[api.describe(groups, group_id)]))
+        return answered(ticket, api.response(groups=[api.describe(groups, group_id, message)]))
 
     return decide
 

@@ -128,7 +128,7 @@ serve_consumer_group_describe: Final = handler(
         serves_consumer_groups,
         consumers.ConsumerGroupDescribeResponse,
         consumers.DescribedGroup,
-        lambda groups, group_id: groups.consumer(group_id).describe(),
+        lambda groups, group_id, message: groups.consumer(group_id).describe(),
     )
 )
 

@@ -155,4 +155,5 @@ APIS: Final[Mapping[int, Api]] = {
     90: Api(share_offsets.serve_describe),
     91: Api(share_offsets.serve_alter),
     92: Api(share_offsets.serve_delete),
+    93: Api(streams_group.serve_topology_description),
 }

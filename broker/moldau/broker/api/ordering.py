@@ -99,6 +99,7 @@ AT_ONCE: Final = frozenset(
         "ShareFetch",
         "ShareGroupHeartbeat",
         "StreamsGroupHeartbeat",
+        "StreamsGroupTopologyDescriptionUpdate",
         "SyncGroup",
         "WriteShareGroupState",
         "WriteTxnMarkers",

@@ -60,6 +60,6 @@ serve_describe: Final = handler(
         serves_share_groups,
         describing.ShareGroupDescribeResponse,
         describing.DescribedGroup,
-        lambda groups, group_id: share_group(groups, group_id).describe(),
+        lambda groups, group_id, message: share_group(groups, group_id).describe(),
     )
 )

@@ -1,4 +1,5 @@
-"""StreamsGroupHeartbeat and StreamsGroupDescribe: members of streams groups (KIP-1071)."""
+"""StreamsGroupHeartbeat, StreamsGroupDescribe and StreamsGroupTopologyDescriptionUpdate: members of
+streams groups (KIP-1071), and the graph of their topology (KIP-1331)."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from moldau.broker.api.refused import error_response
 from moldau.broker.controller.levels import STREAMS_VERSION
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.coordinator.group.groups import streams_group
+from moldau.broker.coordinator.group.streams.graph import GraphStatus
 from moldau.broker.coordinator.group.streams.validation import check_heartbeat
 from moldau.broker.decision.context import of_node
 from moldau.broker.settings import network
 from moldau.broker.settings.coordinator import group_coordinator_rebalance_protocols
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclResource
+from moldau.protocol.declare import Request as Message
 from moldau.protocol.declare import Response
 from moldau.protocol.messages import streams_group_describe as describing
 from moldau.protocol.messages.create_topics import (
@@ -31,13 +34,18 @@ from moldau.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     Topology,
 )
+from moldau.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
+    from moldau.broker.coordinator.group.groups import Groups
     from moldau.config import Settings
 
 _NAME: Final = "StreamsGroupHeartbeat"
+_GRAPH_NAME: Final = "StreamsGroupTopologyDescriptionUpdate"
 _LAST_CREATE_VERSION: Final = CreateTopicsRequest.spec.versions.last
 
 OnCreated: TypeAlias = "Callable[[Collection[str], Mapping[str, str]], None]"
@@ -67,6 +75,26 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
     if message.topology is not None:
         _check_topics(node, request, message.topology)
     check_heartbeat(message)
+    _submit(node, request, message.group_id, message, _NAME)
+
+
+def serve_topology_description(node: Node, request: ApiRequest) -> None:
+    """Let the group keep the graph that a member gives."""
+    message = cast(StreamsGroupTopologyDescriptionUpdateRequest, request.decode())
+    if not serves_streams_groups(node):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if not is_allowed(node, request, AclResource.GROUP, message.group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    for value, name in ((message.group_id, "GroupId"), (message.member_id, "MemberId")):
+        if not value.strip():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
+    if message.topology_epoch < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "TopologyEpoch can't be negative.")
+    _submit(node, request, message.group_id, message, _GRAPH_NAME)
+
+
+def _submit(node: Node, request: ApiRequest, group_id: str, message: Message, name: str) -> None:
+    """Let the shard of the group decide about a request of a member."""
     context = request.context
 
     def answer(response: Response | KafkaError) -> None:
@@ -78,10 +106,10 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
         request.answer(response)
 
     node.groups.submit(
-        message.group_id,
+        group_id,
         lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
-        _NAME,
+        name,
     )
 
 
@@ -151,12 +179,24 @@ def _described_group(**named: Any) -> describing.DescribedGroup:
     return describing.DescribedGroup(**{**named, "assignor_name": None})
 
 
+def _describe(groups: Groups, group_id: str, message: Any) -> describing.DescribedGroup:
+    """Return the description, with the graph of the topology if it is asked for."""
+    group = streams_group(groups, group_id)
+    found = group.describe()
+    if message.include_topology_description:
+        found.topology_description = group.graph()
+        is_known = found.topology_description is not None
+        status = GraphStatus.AVAILABLE if is_known else GraphStatus.NOT_STORED
+        found.topology_description_status = status
+    return found
+
+
 serve_describe: Final = handler(
     DescribeApi(
         "StreamsGroupDescribe",
         serves_streams_groups,
         describing.StreamsGroupDescribeResponse,
         _described_group,
-        lambda groups, group_id: streams_group(groups, group_id).describe(),
+        _describe,
     )
 )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from moldau.broker.settings import coordinator, share, streams
 from moldau.broker.settings.resource import Default, ResourceSettings
 from moldau.broker.settings.syntax import DELAYS, DLQ_TOPIC, OFFSET_RESET
-from moldau.config import BOOLEAN, CLUSTER_WIDE, INT, LIST, STRING, Setting, at_least, one_of
+from moldau.config import BOOLEAN, CLUSTER_WIDE, INT, LIST, LONG, STRING, Setting, at_least, one_of
 from moldau.config.table import Row
 
 # fmt: off
@@ -79,6 +79,18 @@ streams_num_standby_replicas = Setting(
 streams_session_timeout_ms = Setting(
     "streams.session.timeout.ms", INT, 45_000, check=at_least(1), dynamic=CLUSTER_WIDE,
     doc="A member of this streams group that is silent for this long is removed.")
+streams_task_offset_interval_ms = Setting(
+    "streams.task.offset.interval.ms", INT, 60_000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How often members of this streams group report the offsets of their tasks' state.")
+streams_num_warmup_replicas = Setting(
+    "streams.num.warmup.replicas", INT, 2, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="How many copies of state this streams group warms up at a time before tasks move.")
+streams_acceptable_recovery_lag = Setting(
+    "streams.acceptable.recovery.lag", LONG, 10_000, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="A copy of this streams group that is at most this far behind may become active.")
+streams_rack_aware_assignment_tags = Setting(
+    "streams.rack.aware.assignment.tags", LIST, (), dynamic=CLUSTER_WIDE,
+    doc="The client tags by which the standbys of this streams group are spread.")
 # fmt: on
 
 # The broker's setting that applies if a group has none of its own.
@@ -97,10 +109,14 @@ BROKER_DEFAULTS: Mapping[Row, Default] = {
     streams_initial_rebalance_delay_ms: Default(streams.group_streams_initial_rebalance_delay_ms),
     streams_num_standby_replicas: Default(streams.group_streams_num_standby_replicas),
     streams_session_timeout_ms: Default(streams.group_streams_session_timeout_ms),
+    streams_task_offset_interval_ms: Default(streams.group_streams_task_offset_interval_ms),
+    streams_num_warmup_replicas: Default(streams.group_streams_num_warmup_replicas),
+    streams_acceptable_recovery_lag: Default(streams.group_streams_acceptable_recovery_lag),
+    streams_rack_aware_assignment_tags: Default(streams.group_streams_rack_aware_assignment_tags),
 }
 
 # The broker's settings that bound a group's own setting; None means no such bound.
-BOUNDS: Mapping[Setting[int], tuple[Setting[int] | None, Setting[int]]] = {
+BOUNDS: Mapping[Setting[int], tuple[Setting[int] | None, Setting[int] | None]] = {
     consumer_assignment_interval_ms: (
         coordinator.group_consumer_min_assignment_interval_ms,
         coordinator.group_consumer_max_assignment_interval_ms,
@@ -150,6 +166,8 @@ BOUNDS: Mapping[Setting[int], tuple[Setting[int] | None, Setting[int]]] = {
         streams.group_streams_min_session_timeout_ms,
         streams.group_streams_max_session_timeout_ms,
     ),
+    streams_task_offset_interval_ms: (streams.group_streams_min_task_offset_interval_ms, None),
+    streams_num_warmup_replicas: (None, streams.group_streams_max_warmup_replicas),
 }
 
 _ONLY_WHERE_GIVEN = frozenset(
@@ -169,7 +187,8 @@ def bounded(settings: ResourceSettings, setting: Setting[int]) -> int:
     if setting not in BOUNDS or not settings.is_given(setting):
         return value
     low, high = BOUNDS[setting]
-    value = min(value, settings.broker[high])
+    if high is not None:
+        value = min(value, settings.broker[high])
     return value if low is None else max(value, settings.broker[low])
 
 
@@ -183,7 +202,7 @@ def group_conflicts(settings: ResourceSettings) -> tuple[str, ...]:
             continue
         if low is not None and value < broker[low]:
             found.append(f"{name} must not be less than the broker's {low.name}, {broker[low]}")
-        if value > broker[high]:
+        if high is not None and value > broker[high]:
             found.append(f"{name} must not exceed the broker's {high.name}, {broker[high]}")
     for heartbeat, session in _LIVENESS:
         if settings[session] <= settings[heartbeat]:

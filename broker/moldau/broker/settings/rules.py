@@ -97,6 +97,11 @@ _NOT_ABOVE: tuple[tuple[Setting[int], Setting[int]], ...] = (
     (replication.replica_fetch_wait_max_ms, replication.replica_socket_timeout_ms),
     (replication.replica_fetch_wait_max_ms, replication.replica_lag_time_max_ms),
     (streams.group_streams_num_standby_replicas, streams.group_streams_max_standby_replicas),
+    (streams.group_streams_num_warmup_replicas, streams.group_streams_max_warmup_replicas),
+    (
+        streams.group_streams_min_task_offset_interval_ms,
+        streams.group_streams_task_offset_interval_ms,
+    ),
     (share.group_share_max_size, share.group_share_max_share_sessions),
     (cleaner.log_cleaner_min_compaction_lag_ms, cleaner.log_cleaner_max_compaction_lag_ms),
     *chain.from_iterable(((low, value), (value, high)) for low, value, high in _RANGES),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.config import CLUSTER_WIDE, INT, Setting, at_least
+from moldau.config import CLUSTER_WIDE, INT, LIST, LONG, Setting, at_least
 
 INT_MAX = 2**31 - 1
 
@@ -45,3 +45,21 @@ group_streams_max_standby_replicas = Setting(
 group_streams_initial_rebalance_delay_ms = Setting(
     "group.streams.initial.rebalance.delay.ms", INT, 3000, check=at_least(0),
     doc="How long a new streams group waits for more members before its first assignment.")
+group_streams_task_offset_interval_ms = Setting(
+    "group.streams.task.offset.interval.ms", INT, 60_000, check=at_least(1), dynamic=CLUSTER_WIDE,
+    doc="How often members of streams groups are told to report the offsets of their tasks' state.")
+group_streams_min_task_offset_interval_ms = Setting(
+    "group.streams.min.task.offset.interval.ms", INT, 15_000, check=at_least(1),
+    doc="The least that a streams group's own interval for task offsets may be.")
+group_streams_num_warmup_replicas = Setting(
+    "group.streams.num.warmup.replicas", INT, 2, check=at_least(0),
+    doc="How many copies of state a streams group warms up at a time before their tasks move.")
+group_streams_max_warmup_replicas = Setting(
+    "group.streams.max.warmup.replicas", INT, 20, check=at_least(0),
+    doc="The most copies that a streams group may warm up at a time.")
+group_streams_acceptable_recovery_lag = Setting(
+    "group.streams.acceptable.recovery.lag", LONG, 10_000, check=at_least(0), dynamic=CLUSTER_WIDE,
+    doc="A copy that is at most this many records behind may become the active task.")
+group_streams_rack_aware_assignment_tags = Setting(
+    "group.streams.rack.aware.assignment.tags", LIST, (), dynamic=CLUSTER_WIDE,
+    doc="The client tags by which the standbys of a task are spread, such as zone or cluster.")

@@ -65,11 +65,13 @@ class Shard(Table):
     def group(self) -> StreamsGroup:
         return cast(StreamsGroup, self.groups.get(GROUP))
 
-    def ask_for(self, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
+    def ask_for(
+        self, message: StreamsGroupHeartbeatRequest, version: int = 0
+    ) -> StreamsGroupHeartbeatResponse:
         """Send a heartbeat as the API does."""
         check_heartbeat(message)
         self.heard.clear()
-        outcome = self.groups.on_request(message, self.context(), "beat", self.now_ms)
+        outcome = self.groups.on_request(message, self.context(version), "beat", self.now_ms)
         self.wanted += [cast(CreateInternalTopics, each) for each in outcome.effects]
         self.do(outcome)
         return cast(StreamsGroupHeartbeatResponse, self.heard["beat"])
@@ -105,8 +107,14 @@ class Member:
         process: str,
         topology: messages.Topology = WORD_COUNT,
         endpoint: tuple[str, int] | None = None,
+        instance_id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        version: int = 0,
     ) -> None:
         self.shard = shard
+        self.instance_id = instance_id
+        self.tags = tags or {}
+        self.version = version
         self.member_id = member_id
         self.process = process
         self.topology = topology
@@ -122,6 +130,7 @@ class Member:
             member_id=self.member_id,
             member_epoch=epoch,
             endpoint_information_epoch=self.endpoint_epoch,
+            instance_id=self.instance_id,
             **more,
         )
 
@@ -131,23 +140,30 @@ class Member:
             "rebalance_timeout_ms": 60_000,
             "topology": self.topology,
             "process_id": self.process,
-            "client_tags": [],
+            "client_tags": [messages.KeyValue(key=key, value=self.tags[key]) for key in self.tags],
             "user_endpoint": host and messages.Endpoint(host=host[0], port=host[1]),
             **{f"{role}_tasks": [] for role in ROLES},
         }
         self.tasks = {role: {} for role in ROLES}
-        return self._heard(self.shard.ask_for(self.request(0, **(given | more))))
+        return self._ask(self.request(0, **(given | more)))
 
     def beat(self, **more: Any) -> StreamsGroupHeartbeatResponse:
         """Send a heartbeat with the tasks that it has."""
         given = {f"{role}_tasks": self._owned(role) for role in ROLES}
-        return self._heard(self.shard.ask_for(self.request(self.epoch, **(given | more))))
+        return self._ask(self.request(self.epoch, **(given | more)))
 
     def stay_silent_about_tasks(self) -> StreamsGroupHeartbeatResponse:
-        return self._heard(self.shard.ask_for(self.request(self.epoch)))
+        return self._ask(self.request(self.epoch))
 
-    def leave(self, **more: Any) -> StreamsGroupHeartbeatResponse:
-        return self.shard.ask_for(self.request(-1, **more))
+    def leave(self, epoch: int = -1, **more: Any) -> StreamsGroupHeartbeatResponse:
+        return self.shard.ask_for(self.request(epoch, **more))
+
+    def report(self, offsets: Mapping[str, int], ends: Mapping[str, int] | None = None) -> None:
+        """Send a heartbeat with the offsets of tasks such as `1_0`, and the ends of their logs."""
+        given = {"task_offsets": task_offsets(offsets)}
+        if ends is not None:
+            given["task_end_offsets"] = task_offsets(ends)
+        self.beat(**given)
 
     @property
     def active(self) -> dict[str, list[int]]:
@@ -156,6 +172,13 @@ class Member:
     @property
     def standby(self) -> dict[str, list[int]]:
         return self.tasks["standby"]
+
+    @property
+    def warmup(self) -> dict[str, list[int]]:
+        return self.tasks["warmup"]
+
+    def _ask(self, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
+        return self._heard(self.shard.ask_for(message, self.version))
 
     @property
     def statuses(self) -> dict[int, str]:
@@ -175,6 +198,19 @@ class Member:
             if told is not None:
                 self.tasks[role] = {each.subtopology_id: each.partitions for each in told}
         return response
+
+
+def task_offsets(offsets: Mapping[str, int]) -> list[messages.TaskOffset]:
+    """Offsets by names of tasks such as `1_0`, as a request has them."""
+    found = []
+    for name, offset in offsets.items():
+        subtopology_id, _, partition = name.rpartition("_")
+        found.append(
+            messages.TaskOffset(
+                subtopology_id=subtopology_id, partition=int(partition), offset=offset
+            )
+        )
+    return found
 
 
 def until_stable(shard: Shard, *members: Member, beats: int = 12) -> None:

@@ -6,6 +6,7 @@ from moldau.broker.coordinator.group.consumer.member_state import MemberState
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
 from moldau.broker.coordinator.group.streams import records
 from moldau.broker.coordinator.group.streams.member import Member, Profile, TaskProgress
+from moldau.broker.coordinator.group.streams.mixed_topologies import Topologies
 from moldau.broker.coordinator.group.streams.state import GroupState, StreamsGroupState
 from moldau.broker.coordinator.group.streams.tasks import Role, SubtopologyRole, TaskId
 from moldau.broker.coordinator.group.streams.topology import topology_of, topology_record
@@ -17,6 +18,7 @@ from tests.broker.coordinator.streams.topologies import WORD_COUNT
 
 GROUP = "app"
 ACTIVE, STANDBY = SubtopologyRole(Role.ACTIVE, "1"), SubtopologyRole(Role.STANDBY, "1")
+ONE = Topologies(topology_of(WORD_COUNT), {})
 PROFILE = Profile(
     rack_id="r1",
     client_id="app-1-StreamThread-1-consumer",
@@ -74,12 +76,12 @@ def test_tasks_have_holders_until_they_are_given_up() -> None:
     state = filled()
     other = Member("b", Profile(process_id="p2"))
     assert set(state.holders) == {TaskId("1", 0), TaskId("1", 2), TaskId("1", 1), TaskId("0", 3)}
-    assert not state.is_free(other, Role.ACTIVE, TaskId("0", 3)), "it may still run"
-    assert state.is_free(other, Role.ACTIVE, TaskId("1", 1)), "a standby elsewhere"
-    assert state.is_free(other, Role.STANDBY, TaskId("1", 0)), "active elsewhere"
+    assert not state.is_free(other, Role.ACTIVE, TaskId("0", 3), ONE), "it may still run"
+    assert state.is_free(other, Role.ACTIVE, TaskId("1", 1), ONE), "a standby elsewhere"
+    assert state.is_free(other, Role.STANDBY, TaskId("1", 0), ONE), "active elsewhere"
     same_process = Member("b", Profile(process_id="p1"))
-    assert not state.is_free(same_process, Role.ACTIVE, TaskId("1", 1))
-    assert not state.is_free(same_process, Role.STANDBY, TaskId("1", 0))
+    assert not state.is_free(same_process, Role.ACTIVE, TaskId("1", 1), ONE)
+    assert not state.is_free(same_process, Role.STANDBY, TaskId("1", 0), ONE)
     apply(
         state, LogRecord(log.StreamsGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a"))
     )

@@ -12,6 +12,7 @@ from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.refused import refused_rows
 from moldau.broker.api.rights.guard import Guarded, changed
 from moldau.broker.api.rights.items import ItemGuard
+from moldau.broker.coordinator.group.streams.graph import nodes_of
 from moldau.broker.coordinator.kind import KeyType
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
@@ -160,6 +161,9 @@ def _topics_of_topology(group: streams.DescribedGroup) -> set[str]:
             internal = (*each.repartition_source_topics, *each.state_changelog_topics)
             names.update(each.source_topics, each.repartition_sink_topics)
             names.update(topic.name for topic in internal)
+    if group.topology_description is not None:
+        for node in nodes_of(group.topology_description):
+            names.update(node.source_topics, () if node.sink_topic is None else (node.sink_topic,))
     return names
 
 

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
     from moldau.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreams
     from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+    from moldau.protocol.messages.streams_group_topology_description_update import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+        TopologyDescription,
+    )
     from moldau.protocol.messages.sync_group import SyncGroupRequest
     from moldau.protocol.schemas.consumer_group_log import ClassicProtocol
     from moldau.protocol.schemas.group_log import GroupMetadataValue
@@ -180,21 +184,6 @@ class Group(Protocol):
         """Whether the group has no members."""
         ...
 
-    # Requests of classic members. A consumer group serves them while it migrates, and otherwise
-    # rejects them as Kafka does.
-
-    def on_join_group(
-        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
-    ) -> Outcome: ...
-
-    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
-
-    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
-
-    def on_leave_group(
-        self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int
-    ) -> Outcome: ...
-
     # Offsets.
 
     def check_commit(
@@ -271,7 +260,24 @@ class Group(Protocol):
         ...
 
 
-class ClassicGroup(Group, Protocol):
+class ClassicMembers(Group, Protocol):
+    """A group that may have classic members: a classic group, and a consumer group while it
+    migrates. Groups of other kinds have none (`Groups.on_join_group` and its neighbours)."""
+
+    def on_join_group(
+        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
+    ) -> Outcome: ...
+
+    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
+
+    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome: ...
+
+    def on_leave_group(
+        self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int
+    ) -> Outcome: ...
+
+
+class ClassicGroup(ClassicMembers, Protocol):
     """A group with the classic protocol: `group/classic`. `ClassicGroup(group_id, services)`
     creates an empty one in generation 0 without a protocol type. This is also the "simple" group
     that only has offsets."""
@@ -330,10 +336,16 @@ class StreamsGroup(RecordedGroup, Protocol):
         now_ms: int,
     ) -> Outcome: ...
 
+    def on_topology_description(
+        self, message: StreamsGroupTopologyDescriptionUpdateRequest, ticket: Ticket
+    ) -> Outcome: ...
+
     def describe(self) -> DescribedStreams: ...
 
+    def graph(self) -> TopologyDescription | None: ...
 
-class ConsumerGroup(RecordedGroup, Protocol):
+
+class ConsumerGroup(RecordedGroup, ClassicMembers, Protocol):
     """A group with the consumer protocol: `group/consumer`. `ConsumerGroup(group_id, services)`
     creates an empty one with its first epoch."""
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.coordinator.group.contract import (
     ClassicGroup,
+    ClassicMembers,
     ConsumerGroup,
     Group,
     GroupKind,
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
     from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
     from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+    from moldau.protocol.messages.streams_group_topology_description_update import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+    )
     from moldau.protocol.messages.sync_group import SyncGroupRequest
     from moldau.protocol.schemas.group_log import GroupMetadataValue
 
@@ -164,11 +168,12 @@ class Groups:
         group = self._groups.get(group_id)
         self.touch(group_id)
         if group is not None and not _is_replaced(group, GroupKind.CLASSIC):
-            return group.on_join_group(message, context, ticket, now_ms)
+            return _with_classic_members(group).on_join_group(message, context, ticket, now_ms)
         if message.member_id:  # An empty consumer group has no member with this id either.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         fresh = self._asked[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.services)
-        return _instead_of(group, fresh.on_join_group(message, context, ticket, now_ms))
+        founded = cast("ClassicGroup", fresh).on_join_group(message, context, ticket, now_ms)
+        return _instead_of(group, founded)
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         group = self._of_member(message.group_id)
@@ -275,11 +280,24 @@ class Groups:
         outcome = fresh.on_streams_group_heartbeat(message, context, ticket, now_ms)
         return _instead_of(group, outcome)
 
-    def _of_member(self, group_id: str) -> Group:
+    def _of_member(self, group_id: str) -> ClassicMembers:
         group = self._groups.get(group_id)
+        if group is None or group.kind not in _WITH_CLASSIC_MEMBERS:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return cast("ClassicMembers", group)
+
+    def on_topology_description(
+        self,
+        message: StreamsGroupTopologyDescriptionUpdateRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome:
+        """Handle the graph of a topology. A group that does not exist has no such member."""
+        group = self._groups.get(message.group_id)
         if group is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return group
+        return streams_group(self, message.group_id).on_topology_description(message, ticket)
 
     # The cluster.
 
@@ -508,6 +526,17 @@ class Groups:
         for group in self._groups.values():
             waiting.extend(group.on_unloaded())
         return tuple(waiting)
+
+
+_WITH_CLASSIC_MEMBERS: Final = (GroupKind.CLASSIC, GroupKind.CONSUMER)
+
+
+def _with_classic_members(group: Group) -> ClassicMembers:
+    """Return the group if classic members may join it. Raise INCONSISTENT_GROUP_PROTOCOL if not."""
+    if group.kind not in _WITH_CLASSIC_MEMBERS:
+        text = f"it is a {group.kind.value} group"
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
+    return cast("ClassicMembers", group)
 
 
 def share_group(groups: Groups, group_id: str) -> ShareGroup:

@@ -18,6 +18,9 @@ from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from moldau.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -196,7 +199,10 @@ STREAMS: Final = Kind(
     _make_streams,
     STREAMS_KEYS,
     replay_streams_record,
-    {StreamsGroupHeartbeatRequest: Groups.on_streams_group_heartbeat},
+    {
+        StreamsGroupHeartbeatRequest: Groups.on_streams_group_heartbeat,
+        StreamsGroupTopologyDescriptionUpdateRequest: Groups.on_topology_description,
+    },
 )
 KINDS: Final = (CLASSIC, CONSUMER, SHARE, STREAMS)
 

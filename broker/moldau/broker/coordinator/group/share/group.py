@@ -27,11 +27,7 @@ from moldau.broker.settings.group import bounded, share_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.messages import share_group_describe as describing
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest
-from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from moldau.protocol.messages.sync_group import SyncGroupRequest
 
 PROTOCOL_TYPE = "share"
 ASSIGNOR = "simple"
@@ -79,20 +75,6 @@ class ShareGroup:
         now_ms: int,
     ) -> Outcome:
         return heartbeat.on_heartbeat(self.state, message, context, ticket, now_ms)
-
-    def on_join_group(
-        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
-    ) -> Outcome:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it is a share group")
-
-    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-
-    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-
-    def on_leave_group(self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     # Offsets: it has none.
 

@@ -38,6 +38,8 @@ class Status(Enum):
     MISSING_INTERNAL_TOPICS = 3
     SHUTDOWN_APPLICATION = 4
     ASSIGNMENT_DELAYED = 5
+    MISSING_CLIENT_TAGS = 6
+    """Only in responses since version 1: older clients do not know it."""
 
 
 @dataclass(frozen=True, slots=True)

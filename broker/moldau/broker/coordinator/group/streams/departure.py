@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from functools import partial
 
-from moldau.broker.coordinator.group.consumer.deadlines import Due
-from moldau.broker.coordinator.group.consumer.member_state import MemberState
+from moldau.broker.coordinator.group.consumer.reconciliation import STATIC_LEAVING_EPOCH
+from moldau.broker.coordinator.group.members import (
+    absent,
+    known_static_member,
+    remove_overdue,
+    still_counts,
+)
 from moldau.broker.coordinator.group.streams import records
 from moldau.broker.coordinator.group.streams.configuration import configure
 from moldau.broker.coordinator.group.streams.member import Member
+from moldau.broker.coordinator.group.streams.mixed_topologies import Topologies, as_settings
 from moldau.broker.coordinator.group.streams.state import StreamsGroupState
-from moldau.broker.coordinator.group.streams.target import new_target
+from moldau.broker.coordinator.group.streams.target import Assigning, new_target
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.streams_group_heartbeat import (
@@ -19,15 +25,17 @@ from moldau.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 
-RETRY_MS: Final = 500
-"""The delay before the next attempt if a removal could not be written."""
-
 
 def on_leave(
     state: StreamsGroupState, message: StreamsGroupHeartbeatRequest, ticket: Ticket
 ) -> Outcome:
-    """Remove a member. It may ask for the end of the whole application."""
-    member = state.member(message.member_id)
+    """Remove a member (epoch -1), or mark a static member as absent (epoch -2): its tasks stay its
+    own until its session ends. A member may ask for the end of the whole application."""
+    instance_id = message.instance_id
+    if instance_id is None:
+        member = state.member(message.member_id)
+    else:
+        member = known_static_member(state, message.member_id, instance_id)
     if message.shutdown_application:
         state.volatile.shutdown_by = member.member_id
     response = StreamsGroupHeartbeatResponse(
@@ -39,7 +47,13 @@ def on_leave(
         status=[],
         endpoint_information_epoch=0,
     )
-    return Outcome(records_without(state, (member,)), ((ticket, response),))
+    found: tuple[LogRecord, ...]
+    if instance_id is not None and message.member_epoch == STATIC_LEAVING_EPOCH:
+        away = absent(member.progress)
+        found = (records.member_progress(state.group_id, member.member_id, away),)
+    else:
+        found = records_without(state, (member,))
+    return Outcome(found, ((ticket, response),))
 
 
 def records_without(state: StreamsGroupState, gone: Collection[Member]) -> tuple[LogRecord, ...]:
@@ -47,13 +61,18 @@ def records_without(state: StreamsGroupState, gone: Collection[Member]) -> tuple
     found: list[LogRecord] = []
     for member in gone:
         found += records.member_deleted(state.group_id, member.member_id)
+    ids = {each.member_id for each in gone}
+    left = {
+        each.profile.topology_epoch for each in state.members.values() if each.member_id not in ids
+    }
+    older = {epoch: each for epoch, each in state.older.items() if epoch in left}
     found.append(
         records.group_epoch(
             state.group_id,
             state.epoch + 1,
             state.metadata_hash,
             state.validated_epoch,
-            state.configs,
+            {**state.configs, **as_settings(older)},
         )
     )
     return tuple(found)
@@ -61,29 +80,13 @@ def records_without(state: StreamsGroupState, gone: Collection[Member]) -> tuple
 
 def on_overdue(state: StreamsGroupState, now_ms: int) -> Outcome:
     """Remove all members with an overdue deadline, together."""
-    gone: dict[str, Member] = {}
-    for what, member_id in state.volatile.deadlines.take_due(now_ms):
-        member = state.members.get(member_id)
-        if member is not None and _counts(what, member):
-            gone[member_id] = member
-            state.services.log.info(
-                "member removed", group=state.group_id, member=member_id, overdue=what.value
-            )
-    if not gone:
-        return NOTHING
-
-    def again(_: KafkaError, failed_ms: int) -> Outcome:
-        for member_id in gone:
-            state.volatile.deadlines.set(Due.SESSION, member_id, failed_ms + RETRY_MS)
-        return NOTHING
-
-    return Outcome(records_without(state, tuple(gone.values())), on_failure=again)
-
-
-def _counts(what: Due, member: Member) -> bool:
-    """Whether the deadline still applies. One for giving up tasks does not if they are given up."""
-    still_owes = member.progress.state is MemberState.UNREVOKED_PARTITIONS
-    return what is not Due.REBALANCE or still_owes
+    return remove_overdue(
+        state,
+        state.volatile.deadlines,
+        now_ms,
+        lambda what, member: still_counts(what, member.progress),
+        partial(records_without, state),
+    )
 
 
 def on_first_target_due(state: StreamsGroupState, now_ms: int) -> Outcome:
@@ -97,5 +100,9 @@ def on_first_target_due(state: StreamsGroupState, now_ms: int) -> Outcome:
         configured = configure(state.topology, state.services.cluster)
     except KafkaError:
         return NOTHING
-    new_target(state, state.members, state.epoch, configured, now_ms, found)
+    topologies = Topologies(state.topology, state.older)
+    to = Assigning(state.epoch, topologies, configured, now_ms)
+    if to.must_wait:
+        return NOTHING
+    new_target(state, state.members, to, found)
     return Outcome(tuple(found))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.group.streams.assignors import STICKY
-from moldau.broker.coordinator.group.streams.tasks import OwnedTasks, Role, Tasks, of_role
+from moldau.broker.coordinator.group.streams.tasks import OwnedTasks, Role, TaskId, Tasks, of_role
 from moldau.protocol.messages import streams_group_describe as describing
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _infos(state: StreamsGroupState, topics: Iterable[InternalTopic]) -> list[de
 def _member(state: StreamsGroupState, member: Member) -> describing.Member:
     profile = member.profile
     endpoint = profile.endpoint
+    offsets, ends = state.volatile.positions.reported(member.member_id)
     return describing.Member(
         member_id=member.member_id,
         member_epoch=member.epoch,
@@ -78,12 +79,21 @@ def _member(state: StreamsGroupState, member: Member) -> describing.Member:
         process_id=profile.process_id,
         user_endpoint=endpoint and describing.Endpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=[describing.KeyValue(key=key, value=tag) for key, tag in profile.client_tags],
-        task_offsets=[],
-        task_end_offsets=[],
+        task_offsets=_offsets(offsets),
+        task_end_offsets=_offsets(ends),
         assignment=_assignment(member.progress.assigned),
         target_assignment=_assignment(state.target.get(member.member_id, {})),
         is_classic=False,
     )
+
+
+def _offsets(of_tasks: Mapping[TaskId, int]) -> list[describing.TaskOffset]:
+    return [
+        describing.TaskOffset(
+            subtopology_id=task.subtopology_id, partition=task.partition, offset=of_tasks[task]
+        )
+        for task in sorted(of_tasks)
+    ]
 
 
 def _assignment(tasks: Tasks | OwnedTasks) -> describing.Assignment:

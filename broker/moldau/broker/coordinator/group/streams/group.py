@@ -23,18 +23,18 @@ from moldau.broker.coordinator.group.streams.description import described
 from moldau.broker.coordinator.group.streams.member import Member
 from moldau.broker.coordinator.group.streams.state import StreamsGroupState
 from moldau.broker.coordinator.group.streams.tasks import Role, SubtopologyRole
-from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
+from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket, answered
 from moldau.broker.decision.context import RequestContext
-from moldau.broker.settings.group import bounded, streams_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.declare import LogKey, LogValue
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest
-from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.streams_group_describe import DescribedGroup
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from moldau.protocol.messages.sync_group import SyncGroupRequest
+from moldau.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+    TopologyDescription,
+)
 
 PROTOCOL_TYPE: Final = "streams"
 _MEMBER_EPOCHS_SINCE: Final = 9
@@ -83,19 +83,19 @@ class StreamsGroup:
     ) -> Outcome:
         return heartbeat.on_heartbeat(self.state, message, context, ticket, now_ms)
 
-    def on_join_group(
-        self, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
+    def on_topology_description(
+        self, message: StreamsGroupTopologyDescriptionUpdateRequest, ticket: Ticket
     ) -> Outcome:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it is a streams group")
-
-    def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-
-    def on_heartbeat(self, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-
-    def on_leave_group(self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        """Keep the graph of the group's topology that a member gives."""
+        state = self.state
+        state.member(message.member_id)
+        epoch = message.topology_epoch
+        if state.topology is None or epoch != state.topology.epoch:
+            text = "the group has a topology of another epoch"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text, topology_epoch=epoch)
+        state.volatile.graph.put(epoch, message.topology_description)
+        response = StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.NONE)
+        return answered(ticket, response)
 
     # Offsets.
 
@@ -170,11 +170,17 @@ class StreamsGroup:
     def describe(self) -> DescribedGroup:
         return described(self.state)
 
+    def graph(self) -> TopologyDescription | None:
+        """Return the topology as a graph of nodes, if a member has given it."""
+        topology = self.state.topology
+        return None if topology is None else self.state.volatile.graph.of(topology.epoch)
+
     # Life.
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        settings = self.state.services.group_settings(self.group_id)
-        session_ms = bounded(settings, streams_session_timeout_ms)
+        session_ms = self.state.terms.session_ms
+        until_ms = now_ms + self.state.terms.task_offset_interval_ms
+        self.state.volatile.positions.on_loaded(self.state.members, until_ms)
         for member_id in self.state.members:
             self.state.volatile.deadlines.set(Due.SESSION, member_id, now_ms + session_ms)
         return NOTHING

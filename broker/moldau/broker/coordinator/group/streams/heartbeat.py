@@ -20,7 +20,6 @@ from typing import Final
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.consumer.member_state import MemberState
-from moldau.broker.coordinator.group.consumer.partitions import is_within
 from moldau.broker.coordinator.group.consumer.reconciliation import Target, next_step
 from moldau.broker.coordinator.group.streams import internal_topics, records
 from moldau.broker.coordinator.group.streams.configuration import (
@@ -31,11 +30,21 @@ from moldau.broker.coordinator.group.streams.configuration import (
 )
 from moldau.broker.coordinator.group.streams.departure import on_leave
 from moldau.broker.coordinator.group.streams.endpoints import endpoints_of
-from moldau.broker.coordinator.group.streams.member import Member, Profile
+from moldau.broker.coordinator.group.streams.member import Member
+from moldau.broker.coordinator.group.streams.membership import (
+    member_of_request,
+    renewed_profile,
+)
+from moldau.broker.coordinator.group.streams.mixed_topologies import (
+    Topologies,
+    as_settings,
+    with_topology,
+)
 from moldau.broker.coordinator.group.streams.state import StreamsGroupState
 from moldau.broker.coordinator.group.streams.target import (
+    Assigning,
     MemberTarget,
-    assignment_configs,
+    has_warmed_up,
     renewed_target,
 )
 from moldau.broker.coordinator.group.streams.tasks import (
@@ -47,6 +56,7 @@ from moldau.broker.coordinator.group.streams.tasks import (
     of_role,
     tasks_of,
 )
+from moldau.broker.coordinator.group.streams.terms import Terms
 from moldau.broker.coordinator.group.streams.topology import (
     Topology,
     topology_of,
@@ -54,13 +64,7 @@ from moldau.broker.coordinator.group.streams.topology import (
 )
 from moldau.broker.coordinator.outcome import Effect, LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
-from moldau.broker.settings.group import (
-    bounded,
-    streams_heartbeat_interval_ms,
-    streams_initial_rebalance_delay_ms,
-    streams_session_timeout_ms,
-)
-from moldau.broker.settings.streams import group_streams_max_size
+from moldau.broker.settings.group import bounded, streams_initial_rebalance_delay_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import streams_group_heartbeat as messages
 from moldau.protocol.messages.streams_group_heartbeat import (
@@ -69,6 +73,8 @@ from moldau.protocol.messages.streams_group_heartbeat import (
 )
 
 _JOINING_EPOCH: Final = 0
+_WARMUPS_SINCE: Final = 1
+"""The first version whose clients report the offsets of tasks, and give a topology's graph."""
 
 
 class _Everything:
@@ -85,6 +91,8 @@ _EVERYTHING: Final = _Everything()
 class _Step:
     """What one heartbeat has led to so far."""
 
+    context: RequestContext
+    now_ms: int
     records: list[LogRecord] = field(default_factory=list)
     obstacles: list[Obstacle] = field(default_factory=list)
     effects: tuple[Effect, ...] = ()
@@ -101,53 +109,44 @@ def on_heartbeat(
     """Handle a heartbeat that has passed `validation`."""
     if message.member_epoch < 0:
         return on_leave(state, message, ticket)
-    step = _Step()
+    step = _Step(context, now_ms)
     reported = _reported(message)
-    before = _member(state, message, reported)
-    is_new = before.member_id not in state.members
-    member = replace(before, profile=_renewed(before.profile, message, context))
+    before = member_of_request(state, message, reported, step.records)
+    member = before
+    profile = renewed_profile(before.profile, message, context)
+    if profile is not before.profile:
+        member = replace(before, profile=profile)
+    is_new = before.member_id not in state.members and not step.records
     if is_new or member.profile != before.profile:
         step.is_bumped = True
         step.records.append(
             records.member_profile(state.group_id, member.member_id, member.profile)
         )
-    topology = _topology(state, message, member, step)
-    configured = _configured(state, topology, member, message, step)
-    epoch = _next_epoch(state, topology, configured, step)
+    topologies = _topologies(state, message, member, step)
+    configured = _configured(state, topologies.current, member, message, step)
+    _note_positions(state, message, member, step)
+    epoch = _next_epoch(state, member, topologies, configured, step)
+    to = Assigning(epoch, topologies, configured, now_ms)
     if step.is_bumped and not state.members:
         _await_more_members(state, now_ms)
-    target = renewed_target(state, member, epoch, configured, now_ms, step.records)
-    moved = _reconciled(state, member, target, reported, now_ms, step)
-    settings = state.services.group_settings(state.group_id)
-    session_ms = bounded(settings, streams_session_timeout_ms)
-    state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
+    target = renewed_target(state, member, to, step.records)
+    moved = _reconciled(state, member, target, reported, topologies, step)
+    state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + state.terms.session_ms)
     if message.shutdown_application:
         state.volatile.shutdown_by = member.member_id
-    interval_ms = bounded(settings, streams_heartbeat_interval_ms)
-    response = StreamsGroupHeartbeatResponse(
-        error_code=ErrorCode.NONE,
-        member_id=moved.member_id,
-        member_epoch=moved.epoch,
-        heartbeat_interval_ms=interval_ms,
-        task_offset_interval_ms=0,
-        status=None,
-        endpoint_information_epoch=0,
-    )
+    if configured.obstacle is not None:
+        step.obstacles.append(_explained(state, configured, step))
+    if target.delay is not None:
+        step.obstacles.insert(0, target.delay)
     has_moved = moved.progress.assigned != before.progress.assigned
-    if has_moved or message.member_epoch == _JOINING_EPOCH:
+    is_told = has_moved or message.member_epoch == _JOINING_EPOCH
+    response = _response(state, message, moved, topologies, step)
+    if is_told:
         _add_tasks(response, moved.progress.assigned)
         if moved.profile.endpoint is not None:
             state.volatile.endpoint_epoch += 1
-    _add_endpoints(state, message, moved, topology, response)
-    if configured.obstacle is not None:
-        step.obstacles.append(_explained(state, configured, context, now_ms, step))
-    if target.delay is not None:
-        step.obstacles.insert(0, target.delay)
-    response.status = _statuses(state, step)
+    _add_endpoints(state, message, moved, topologies.current, response)
     return Outcome(tuple(step.records), ((ticket, response),), step.effects)
-
-
-# The member.
 
 
 def _reported(message: StreamsGroupHeartbeatRequest) -> Tasks | None:
@@ -163,84 +162,54 @@ def _reported(message: StreamsGroupHeartbeatRequest) -> Tasks | None:
     )
 
 
-def _member(
-    state: StreamsGroupState, message: StreamsGroupHeartbeatRequest, reported: Tasks | None
-) -> Member:
-    """Return the member that sent the heartbeat. Its epoch must be the known one or, because the
-    answer may have been lost, the one before."""
-    member_id, epoch = message.member_id, message.member_epoch
-    if epoch == _JOINING_EPOCH:
-        limit = state.services.settings[group_streams_max_size]
-        if member_id not in state.members and len(state.members) >= limit:
-            text = "the streams group is full"
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text, members=limit)
-        return state.members.get(member_id) or Member(member_id)
-    member = state.member(member_id)
-    known = member.progress
-    answer_was_lost = (
-        epoch == known.previous_epoch
-        and epoch < known.epoch
-        and reported is not None
-        and is_within(reported, known.assigned)
-    )
-    if epoch != known.epoch and not answer_was_lost:
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            "that is not the member's epoch: it must give up all tasks and join again",
-            member_epoch=epoch,
-            known=known.epoch,
-        )
-    return member
-
-
-def _renewed(
-    known: Profile, message: StreamsGroupHeartbeatRequest, context: RequestContext
-) -> Profile:
-    """Return the profile after the request. Null and -1 in a field of the request mean no
-    change."""
-    endpoint, tags = message.user_endpoint, message.client_tags
-    timeout_ms, topology = message.rebalance_timeout_ms, message.topology
-    return Profile(
-        instance_id=known.instance_id,
-        rack_id=known.rack_id if message.rack_id is None else message.rack_id,
-        client_id=context.client_id,
-        client_host=context.client_host,
-        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        topology_epoch=known.topology_epoch if topology is None else topology.epoch,
-        process_id=known.process_id if message.process_id is None else message.process_id,
-        endpoint=known.endpoint if endpoint is None else (endpoint.host, endpoint.port),
-        client_tags=known.client_tags
-        if tags is None
-        else tuple(sorted((each.key, each.value) for each in tags)),
-    )
+def _note_positions(
+    state: StreamsGroupState,
+    message: StreamsGroupHeartbeatRequest,
+    member: Member,
+    step: _Step,
+) -> None:
+    """Note how far the member's copies of tasks are. A warm-up that is near enough leads to the
+    next target."""
+    positions = state.volatile.positions
+    if message.member_epoch == _JOINING_EPOCH:
+        positions.forget(member.member_id)
+    if message.task_offsets is not None or message.task_end_offsets is not None:
+        positions.on_report(member.member_id, message.task_offsets, message.task_end_offsets)
+    step.is_bumped |= has_warmed_up(state, member.member_id, step.now_ms)
 
 
 # The topology.
 
 
-def _topology(
+def _topologies(
     state: StreamsGroupState, message: StreamsGroupHeartbeatRequest, member: Member, step: _Step
-) -> Topology:
-    """Return the topology of the group. The first member brings it. A member with an older one
-    may join, and is told so."""
+) -> Topologies:
+    """Return the topologies of the group. The first member brings one, and each that has a higher
+    epoch replaces it. A member with an older one may join, and is told so."""
     known = state.topology
-    if known is not None and member.profile.topology_epoch < known.epoch:
-        text = (
-            f"The member's topology epoch {member.profile.topology_epoch} is behind the group's "
-            f"topology epoch {known.epoch}."
-        )
-        step.obstacles.append(Obstacle(Status.STALE_TOPOLOGY, text))
     if message.topology is None:
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group has no topology")
-        return known
-    given = topology_of(message.topology)
-    if known is None:
-        step.records.append(records.topology(state.group_id, topology_record(message.topology)))
-        return given
-    if given.epoch >= known.epoch and given != known:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
-    return known
+        found = Topologies(known, state.older)
+    else:
+        given = topology_of(message.topology)
+        if known is None:
+            found = Topologies(given, {})
+        else:
+            epochs = {each.profile.topology_epoch for each in state.members.values()}
+            found = with_topology(known, state.older, epochs, given)
+        if found.current is given:
+            record = topology_record(message.topology)
+            step.records.append(records.topology(state.group_id, record))
+            step.is_bumped = True
+        step.is_bumped |= found.older != state.older
+    if member.profile.topology_epoch < found.current.epoch:
+        text = (
+            f"The member's topology epoch {member.profile.topology_epoch} is behind the group's "
+            f"topology epoch {found.current.epoch}."
+        )
+        step.obstacles.append(Obstacle(Status.STALE_TOPOLOGY, text))
+    return found
 
 
 def _configured(
@@ -253,7 +222,7 @@ def _configured(
     """Return the topology with the topics of the cluster. It is kept until one of them changes."""
     volatile, cluster = state.volatile, state.services.cluster
     configured = volatile.configured
-    if configured is None or state.topology is None:
+    if configured is None or topology is not state.topology:
         configured = configure(topology, cluster)
         if topology is state.topology:  # else it is not in the log yet
             volatile.configured = configured
@@ -267,7 +236,7 @@ def _configured(
     else:
         validated = -1
     step.is_bumped |= validated != state.validated_epoch
-    step.is_bumped |= assignment_configs(state) != state.configs
+    step.is_bumped |= state.terms.assignment != state.configs
     return configured
 
 
@@ -293,15 +262,22 @@ def _check_tasks(
 
 
 def _next_epoch(
-    state: StreamsGroupState, topology: Topology, configured: ConfiguredTopology, step: _Step
+    state: StreamsGroupState,
+    member: Member,
+    topologies: Topologies,
+    configured: ConfiguredTopology,
+    step: _Step,
 ) -> int:
     """Return the group epoch, and add its record if it grows."""
     epoch = state.epoch
     if step.is_bumped:
         epoch += 1
-        metadata_hash = state.volatile.hashes.of(topology.topic_names(), state.services.cluster)
-        validated = topology.epoch if configured.is_ready else -1
-        configs = assignment_configs(state)
+        names = topologies.current.topic_names()
+        metadata_hash = state.volatile.hashes.of(names, state.services.cluster)
+        validated = topologies.current.epoch if configured.is_ready else -1
+        epochs = {each.profile.topology_epoch for each in state.members.values()}
+        older = topologies.of_members({member.profile.topology_epoch, *epochs}).older
+        configs = {**state.terms.assignment, **as_settings(older)}
         step.records.append(
             records.group_epoch(state.group_id, epoch, metadata_hash, validated, configs)
         )
@@ -324,7 +300,7 @@ def _reconciled(
     member: Member,
     target: MemberTarget,
     reported: Tasks | None,
-    now_ms: int,
+    topologies: Topologies,
     step: _Step,
 ) -> Member:
     """Return the member after its next step, and record the step if there is one."""
@@ -332,7 +308,8 @@ def _reconciled(
         return member
 
     def is_free(key: SubtopologyRole, partition: int) -> bool:
-        return state.is_free(member, key.role, TaskId(key.subtopology_id, partition))
+        task = TaskId(key.subtopology_id, partition)
+        return state.is_free(member, key.role, task, topologies)
 
     wanted = Target(target.epoch, target.tasks, _EVERYTHING, is_free)
     progress = next_step(member.progress, wanted, reported)
@@ -341,7 +318,7 @@ def _reconciled(
     step.records.append(records.member_progress(state.group_id, member.member_id, progress))
     deadlines = state.volatile.deadlines
     if progress.state is MemberState.UNREVOKED_PARTITIONS:
-        at_ms = now_ms + member.profile.rebalance_timeout_ms
+        at_ms = step.now_ms + member.profile.rebalance_timeout_ms
         deadlines.set(Due.REBALANCE, member.member_id, at_ms)
     else:
         deadlines.cancel(Due.REBALANCE, member.member_id)
@@ -349,6 +326,41 @@ def _reconciled(
 
 
 # The response.
+
+
+def _response(
+    state: StreamsGroupState,
+    message: StreamsGroupHeartbeatRequest,
+    moved: Member,
+    topologies: Topologies,
+    step: _Step,
+) -> StreamsGroupHeartbeatResponse:
+    """Return the response without tasks. Version 0 has no part in warm-ups."""
+    terms, is_new_version = state.terms, step.context.version >= _WARMUPS_SINCE
+    if is_new_version:
+        _add_missing_tags(moved, terms, step)
+    response = StreamsGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=moved.member_id,
+        member_epoch=moved.epoch,
+        heartbeat_interval_ms=terms.interval_ms,
+        task_offset_interval_ms=terms.task_offset_interval_ms if is_new_version else 0,
+        acceptable_recovery_lag=terms.acceptable_lag,
+        status=_statuses(state, step),
+        endpoint_information_epoch=0,
+    )
+    epoch = topologies.current.epoch
+    if is_new_version and epoch == moved.profile.topology_epoch and message.member_epoch != 0:
+        response.topology_description_required = state.volatile.graph.asks(epoch, step.now_ms)
+    return response
+
+
+def _add_missing_tags(member: Member, terms: Terms, step: _Step) -> None:
+    given = dict(member.profile.client_tags)
+    missing = [each for each in terms.spread_tags if each not in given]
+    if missing:
+        text = f"The member has no client tags {', '.join(missing)}."
+        step.obstacles.append(Obstacle(Status.MISSING_CLIENT_TAGS, text))
 
 
 def _add_tasks(response: StreamsGroupHeartbeatResponse, assigned: OwnedTasks) -> None:
@@ -377,19 +389,13 @@ def _add_endpoints(
     response.endpoint_information_epoch = epoch
 
 
-def _explained(
-    state: StreamsGroupState,
-    configured: ConfiguredTopology,
-    context: RequestContext,
-    now_ms: int,
-    step: _Step,
-) -> Obstacle:
+def _explained(state: StreamsGroupState, configured: ConfiguredTopology, step: _Step) -> Obstacle:
     """Return the obstacle, with what is known of the creation of missing internal topics."""
     obstacle = configured.obstacle
     assert obstacle is not None
     if obstacle.status is not Status.MISSING_INTERNAL_TOPICS:
         return obstacle
-    detail, step.effects = internal_topics.begin(state, configured, context, now_ms)
+    detail, step.effects = internal_topics.begin(state, configured, step.context, step.now_ms)
     return replace(obstacle, detail=obstacle.detail + detail)
 
 

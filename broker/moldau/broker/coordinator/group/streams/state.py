@@ -17,9 +17,18 @@ from moldau.broker.coordinator.group.consumer.deadlines import Deadlines
 from moldau.broker.coordinator.group.consumer.metadata_hash import MetadataHashes
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
 from moldau.broker.coordinator.group.contract import GroupServices
+from moldau.broker.coordinator.group.members import member_of
 from moldau.broker.coordinator.group.streams.configuration import ConfiguredTopology
+from moldau.broker.coordinator.group.streams.graph import TopologyGraph
 from moldau.broker.coordinator.group.streams.internal_topics import Creation
 from moldau.broker.coordinator.group.streams.member import Member, Profile, TaskProgress
+from moldau.broker.coordinator.group.streams.mixed_topologies import (
+    PREFIX,
+    OlderTopologies,
+    Topologies,
+    of_settings,
+)
+from moldau.broker.coordinator.group.streams.positions import TaskPositions
 from moldau.broker.coordinator.group.streams.records import state_of_number
 from moldau.broker.coordinator.group.streams.tasks import (
     OwnedTasks,
@@ -29,8 +38,8 @@ from moldau.broker.coordinator.group.streams.tasks import (
     Tasks,
     tasks_of,
 )
+from moldau.broker.coordinator.group.streams.terms import Terms, terms_of
 from moldau.broker.coordinator.group.streams.topology import Topology, topology_of
-from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas import streams_group_log as log
 
@@ -69,6 +78,9 @@ class Volatile:
     endpoint_epoch: int = 0
     """Grows when the tasks of a member with an endpoint change."""
     creation: Creation = field(default_factory=Creation)
+    positions: TaskPositions = field(default_factory=TaskPositions)
+    graph: TopologyGraph = field(default_factory=TopologyGraph)
+    terms: Terms | None = None
 
 
 @dataclass(slots=True)
@@ -84,10 +96,14 @@ class StreamsGroupState:
     """The epoch of the topology that was last found ready; -1 if it was not."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """The settings of the last assignment."""
+    older: OlderTopologies = field(default_factory=dict)
+    """The older topologies that members have, during a rolling upgrade."""
     target_epoch: int = FIRST_EPOCH
     target_timestamp_ms: int = 0
     topology: Topology | None = None
     members: dict[str, Member] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
+    """The ids of static members, by instance id."""
     target: dict[str, Tasks] = field(default_factory=dict)
     holders: dict[TaskId, dict[str, frozenset[Role]]] = field(default_factory=dict)
 
@@ -95,11 +111,20 @@ class StreamsGroupState:
 
     def member(self, member_id: str) -> Member:
         """Return the member with this id. Raise UNKNOWN_MEMBER_ID if there is none."""
-        member = self.members.get(member_id)
-        if member is None:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-        return member
+        return member_of(self.members, self.group_id, member_id)
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        """Return the member that has this instance id now, or None."""
+        return self.members.get(self.static.get(instance_id or "", ""))
+
+    @property
+    def terms(self) -> Terms:
+        """The settings of the group."""
+        settings = self.services.group_settings(self.group_id)
+        known = self.volatile.terms
+        if known is None or known.settings is not settings:
+            known = self.volatile.terms = terms_of(settings)
+        return known
 
     @property
     def name(self) -> GroupState:
@@ -124,21 +149,40 @@ class StreamsGroupState:
         checked = self.volatile.checked_epoch
         return checked is None or self.epoch < checked
 
-    def is_free(self, member: Member, role: Role, task: TaskId) -> bool:
+    def is_free(self, member: Member, role: Role, task: TaskId, topologies: Topologies) -> bool:
         """Whether the member can take a task in this role: no other member has it active, if the
-        role is active, and no other member of the same process has it at all.
+        role is active, and no other member of the same process has it at all. A task of a
+        subtopology that has changed also waits until older topologies run no such task.
 
         What the member itself holds does not count: it gets nothing before it has reported that the
-        tasks it loses are closed."""
+        tasks it loses are closed. Nor does what its instance id held under another member id."""
+        replaced = self.static.get(member.profile.instance_id or "", member.member_id)
         for member_id, roles in self.holders.get(task, {}).items():
-            if member_id == member.member_id:
+            if member_id in (member.member_id, replaced):
                 continue
             if role is Role.ACTIVE and Role.ACTIVE in roles:
                 return False
             other = self.members.get(member_id)
             if other is not None and other.process_id == member.process_id:
                 return False
-        return True
+        return (
+            role is not Role.ACTIVE
+            or not topologies.is_changed(task.subtopology_id)
+            or not self._runs_what_has_changed(topologies)
+        )
+
+    def _runs_what_has_changed(self, topologies: Topologies) -> bool:
+        """Whether a member of an older topology still runs a task of a subtopology that has
+        changed: it may read the partitions of any other."""
+        for member in self.members.values():
+            same = topologies.runs(member.profile.topology_epoch)
+            if same is not None and any(
+                key.role is Role.ACTIVE and key.subtopology_id not in same
+                for owned in (member.progress.assigned, member.progress.revoking)
+                for key in owned
+            ):
+                return True
+        return False
 
     # Records
 
@@ -166,8 +210,9 @@ class StreamsGroupState:
         if value is not None:
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
             self.validated_epoch = value.validated_topology_epoch
-            configs = value.last_assignment_configs or ()
-            self.configs = {each.key: each.value for each in configs}
+            configs = {each.key: each.value for each in value.last_assignment_configs or ()}
+            self.older = of_settings(configs)
+            self.configs = {key: configs[key] for key in configs if not key.startswith(PREFIX)}
 
     def _replay_profile(
         self, member_id: str, value: log.StreamsGroupMemberMetadataValue | None
@@ -175,8 +220,10 @@ class StreamsGroupState:
         if value is None:
             member = self.members.pop(member_id, None)
             self.volatile.deadlines.forget(member_id)
+            self.volatile.positions.forget(member_id)
             if member is not None:
                 self._release(member)
+                self._forget_instance(member)
             if not self.members:
                 self.volatile.shutdown_by = None
             return
@@ -192,7 +239,12 @@ class StreamsGroupState:
             endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
             client_tags=tuple((each.key, each.value) for each in value.client_tags),
         )
-        self.members[member_id] = replace(self._member_or_new(member_id), profile=profile)
+        before = self._member_or_new(member_id)
+        if before.profile.instance_id != profile.instance_id:
+            self._forget_instance(before)
+        if profile.instance_id is not None:
+            self.static[profile.instance_id] = member_id
+        self.members[member_id] = replace(before, profile=profile)
 
     def _replay_target(
         self, member_id: str, value: log.StreamsGroupTargetAssignmentMemberValue | None
@@ -235,6 +287,11 @@ class StreamsGroupState:
 
     def _member_or_new(self, member_id: str) -> Member:
         return self.members.get(member_id) or Member(member_id)
+
+    def _forget_instance(self, member: Member) -> None:
+        instance_id = member.profile.instance_id
+        if instance_id is not None and self.static.get(instance_id) == member.member_id:
+            del self.static[instance_id]
 
     def _release(self, member: Member) -> None:
         for owned in (member.progress.assigned, member.progress.revoking):

@@ -24,16 +24,12 @@ from moldau.broker.coordinator.group.streams.configuration import (
     Status,
 )
 from moldau.broker.coordinator.group.streams.member import Member
+from moldau.broker.coordinator.group.streams.mixed_topologies import Topologies
 from moldau.broker.coordinator.group.streams.state import NO_TASKS, StreamsGroupState
 from moldau.broker.coordinator.group.streams.tasks import Role, Tasks, ids_of
 from moldau.broker.coordinator.outcome import LogRecord
-from moldau.broker.settings.group import (
-    bounded,
-    streams_assignment_interval_ms,
-    streams_num_standby_replicas,
-)
+from moldau.broker.settings.group import bounded, streams_assignment_interval_ms
 
-_STANDBYS: Final = "num.standby.replicas"
 _FIRST_DELAY: Final = "Assignment delayed due to the configured initial rebalance delay."
 _INTERVAL: Final = "Assignment delayed due to the configured assignment interval."
 
@@ -47,64 +43,100 @@ class MemberTarget(NamedTuple):
     """The reason why it is not the one of the group epoch."""
 
 
-def assignment_configs(state: StreamsGroupState) -> dict[str, str]:
-    """Return the settings that the assignment depends on, with the names that record 17 has."""
-    settings = state.services.group_settings(state.group_id)
-    return {_STANDBYS: str(bounded(settings, streams_num_standby_replicas))}
+class Assigning(NamedTuple):
+    """What a new target is computed for."""
+
+    epoch: int
+    """The group epoch."""
+    topologies: Topologies
+    configured: ConfiguredTopology
+    now_ms: int
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether members of an older topology go on as they do, because topics of the new one are
+        missing."""
+        return bool(self.topologies.older) and not self.configured.is_ready
 
 
 def renewed_target(
-    state: StreamsGroupState,
-    member: Member,
-    epoch: int,
-    configured: ConfiguredTopology,
-    now_ms: int,
-    found: list[LogRecord],
+    state: StreamsGroupState, member: Member, to: Assigning, found: list[LogRecord]
 ) -> MemberTarget:
-    """Return the member's target: of this epoch if it can be computed now, else the current one.
+    """Return the member's target: of the group epoch if it can be computed now, else the current
+    one.
 
     `member` sent the request and has its state after it (it need not be in the group yet).
     """
-    known = state.target.get(member.member_id, NO_TASKS)
+    replaced = state.static.get(member.profile.instance_id or "", member.member_id)
+    known = state.target.get(replaced, NO_TASKS)
     if state.volatile.first_target_ms is not None:
         delay = Obstacle(Status.ASSIGNMENT_DELAYED, _FIRST_DELAY)
         return MemberTarget(state.target_epoch, NO_TASKS, delay)
-    if state.target_epoch >= epoch:
+    if state.target_epoch >= to.epoch:
         return MemberTarget(state.target_epoch, known)
-    if not _is_time(state, now_ms):
+    if to.must_wait:
+        return MemberTarget(state.target_epoch, known)
+    if not _is_time(state, to.now_ms):
         delay = Obstacle(Status.ASSIGNMENT_DELAYED, _INTERVAL)
         return MemberTarget(state.target_epoch, known, delay)
-    members = {**state.members, member.member_id: member}
-    assigned = new_target(state, members, epoch, configured, now_ms, found)
-    return MemberTarget(epoch, assigned[member.member_id])
+    members = {each: state.members[each] for each in state.members if each != replaced}
+    assigned = new_target(state, {**members, member.member_id: member}, to, found)
+    return MemberTarget(to.epoch, assigned[member.member_id])
 
 
 def new_target(
     state: StreamsGroupState,
     members: Mapping[str, Member],
-    epoch: int,
-    configured: ConfiguredTopology,
-    now_ms: int,
+    to: Assigning,
     found: list[LogRecord],
 ) -> dict[str, Tasks]:
     """Compute the target of all members, and add its records."""
     assigned: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
-    if configured.is_ready:
-        specs = {each: _spec(state, members[each]) for each in members}
-        standbys = int(assignment_configs(state)[_STANDBYS])
-        work = Work(configured.task_counts, configured.stateful, standbys)
+    if to.configured.is_ready:
+        specs = {each: _spec(state, members[each], to) for each in members}
+        terms = state.terms
+        work = Work(
+            to.configured.task_counts,
+            to.configured.stateful,
+            terms.standby_count,
+            terms.warmup_count,
+            terms.acceptable_lag,
+            terms.spread_tags,
+        )
         assigned = ASSIGNORS[STICKY](specs, work)
     for member_id in sorted(assigned):
         if assigned[member_id] != state.target.get(member_id):
             found.append(records.target_of_member(state.group_id, member_id, assigned[member_id]))
-    found.append(records.target_epoch(state.group_id, epoch, state.services.wall_ms(now_ms)))
+    wall_ms = state.services.wall_ms(to.now_ms)
+    found.append(records.target_epoch(state.group_id, to.epoch, wall_ms))
     return assigned
 
 
-def _spec(state: StreamsGroupState, member: Member) -> MemberSpec:
-    had = state.target.get(member.member_id, NO_TASKS)
-    copies = ids_of(had, Role.STANDBY) | ids_of(had, Role.WARMUP)
-    return MemberSpec(member.process_id, ids_of(had, Role.ACTIVE), copies)
+def _spec(state: StreamsGroupState, member: Member, to: Assigning) -> MemberSpec:
+    profile = member.profile
+    replaced = state.static.get(profile.instance_id or "", member.member_id)
+    had = state.target.get(replaced, NO_TASKS)
+    return MemberSpec(
+        member.process_id,
+        ids_of(had, Role.ACTIVE),
+        ids_of(had, Role.STANDBY) | ids_of(had, Role.WARMUP),
+        state.volatile.positions.lags_of(member.member_id, to.now_ms),
+        to.topologies.runs(profile.topology_epoch),
+        dict(profile.client_tags),
+    )
+
+
+def has_warmed_up(state: StreamsGroupState, member_id: str, now_ms: int) -> bool:
+    """Whether a task may move to a member that warms it up: its copy is near enough now, or it
+    turns out that the member does not report that."""
+    warming = ids_of(state.target.get(member_id, NO_TASKS), Role.WARMUP)
+    if not warming or state.target_epoch < state.epoch:
+        return False  # if the target is an old one, the next is due anyway
+    positions, limit = state.volatile.positions, state.terms.acceptable_lag
+    if not positions.reports(member_id, now_ms):
+        return True
+    lags = (positions.lag(member_id, task) for task in warming)
+    return any(lag is not None and lag <= limit for lag in lags)
 
 
 def _is_time(state: StreamsGroupState, now_ms: int) -> bool:

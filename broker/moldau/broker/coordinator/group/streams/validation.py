@@ -20,6 +20,7 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest) -> None:
     for value, name in (
         (message.member_id, "MemberId"),
         (message.group_id, "GroupId"),
+        (message.instance_id, "InstanceId"),
         (message.rack_id, "RackId"),
     ):
         if value is not None and not value.strip():
@@ -27,7 +28,8 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest) -> None:
     if message.member_epoch == 0:
         _check_join(message)
     elif message.member_epoch == STATIC_LEAVING_EPOCH:
-        raise _invalid("InstanceId can't be null.")
+        if message.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
     elif message.member_epoch < STATIC_LEAVING_EPOCH:
         epoch = message.member_epoch
         raise _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
@@ -39,14 +41,6 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_unsupported(message: StreamsGroupHeartbeatRequest) -> None:
-    if message.instance_id is not None:
-        raise _invalid("Static membership is not yet supported.")
-    if message.task_offsets is not None:
-        raise _invalid("TaskOffsets are not supported yet.")
-    if message.task_end_offsets is not None:
-        raise _invalid("TaskEndOffsets are not supported yet.")
-    if message.warmup_tasks:
-        raise _invalid("WarmupTasks are not supported yet.")
     if message.topology is not None:
         for subtopology in message.topology.subtopologies:
             if subtopology.source_topic_regex:
