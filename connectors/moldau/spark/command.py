@@ -164,8 +164,10 @@ def _warm(arguments: Namespace, context: Context) -> int:
     from moldau.spark.session import need_spark
 
     need_spark()
+    from moldau.spark.job_java import leash_java
     from moldau.spark.warming import run_job  # needs Spark
 
+    leash_java()
     path, size = make_archive(find_java(context.environment), context.environment, run_job)
     context.out.write(f"Spark will use this archive of its classes: {path} ({size >> 20} MiB)\n")
     return 0
@@ -173,10 +175,12 @@ def _warm(arguments: Namespace, context: Context) -> int:
 
 def _check_sql(arguments: Namespace, context: Context) -> int:
     from moldau.cli.output import write_json
+    from moldau.spark.job_java import leash_java
     from moldau.spark.session import need_spark
     from moldau.spark.sql_check import check_queries
 
     need_spark()
+    leash_java()
     write_json(context.out, check_queries(arguments.queries))
     return 0
 

@@ -1,8 +1,8 @@
 """Run Spark Declarative Pipelines: `python -m moldau.spark.declarative run --spec FILE`.
 
 This is PySpark's own `spark-pipelines`, in a process that ends when its parent does, as a part of a
-`moldau pipeline` has to. Its Spark Connect server gets a free port: PySpark's own is the same one
-for all programs of a machine.
+`moldau pipeline` has to; its Java ends with it. Its Spark Connect server gets a free port: that of
+PySpark is the same one for all programs of a machine.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from moldau.errors import ConfigError
 from moldau.runtime.children import process_environment
 from moldau.runtime.real_files import RealFiles
 from moldau.runtime.signals import Terminated, interrupted_by_sigterm
+from moldau.spark.job_java import leash_java
 
 MODULE: Final = "moldau.spark.declarative"
 PORT: Final = "_MOLDAU_CONNECT_PORT"
@@ -42,6 +43,7 @@ def need_pipelines() -> None:
 
 def main() -> None:
     """Run `spark-pipelines` with the arguments of the command line."""
+    leash_java()
     from pyspark.errors import PySparkException
     from pyspark.pipelines import cli
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
