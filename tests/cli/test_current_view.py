@@ -111,7 +111,12 @@ class LateBroker:
     async def list_partition_reassignments(self) -> dict[Any, Any]:
         return {}
 
-    async def describe_log_dirs(self, brokers: list[int]) -> list[Any]:
+    async def describe_topics(self, names: list[str]) -> dict[str, Any]:
+        return {name: SimpleNamespace(name=name) for name in names}
+
+    async def describe_log_dirs(self, brokers: list[int] | None = None) -> list[Any]:
+        if brokers is None:
+            return []
         self.looks_at_disk += 1
         where = SimpleNamespace(topic="late", partition=0)
         kept = [SimpleNamespace(where=where)] if self.looks_at_disk < 3 else []

@@ -23,6 +23,7 @@ from moldau.client import (
     Topic,
     TopicPartition,
 )
+from moldau.client.admin.cluster import ClusterDescription, LogDir
 from moldau.client.base.offsets import EARLIEST
 from moldau.errors import BadGiven, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -50,6 +51,18 @@ class Groups:
     def __init__(self, stored: dict[str, Offsets], busy: Iterable[str] = ()) -> None:
         self.stored = stored
         self.busy = set(busy)
+
+    async def describe_cluster(self, *, include_fenced: bool) -> ClusterDescription:
+        return ClusterDescription("cluster", 1, ())
+
+    async def describe_log_dirs(self) -> list[LogDir]:
+        return []
+
+    async def list_topics(self, *, internal: bool) -> list[Topic]:
+        return []
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+        return {}
 
     async def group_offsets(self, group: str) -> Offsets:
         return dict(self.stored.get(group, {}))
@@ -221,9 +234,6 @@ def test_a_group_that_has_members_costs_the_others_nothing(execute: bool) -> Non
 
 class Logs(Groups):
     """With the logs that go from 0 to 9."""
-
-    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
-        return {}
 
     async def led_partitions(self, chosen: Iterable[TopicPartition]) -> list[TopicPartition]:
         return list(chosen)

@@ -28,6 +28,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By kind of resource: the facts of an error that may have its name. The cluster has none."""
 _DEPTH: Final = 2
+_EXPLAINED_BY: Final = "moldau acl explain"
 
 
 def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaError:
@@ -35,9 +36,12 @@ def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaE
     right is missing and which one is known."""
     from moldau.cli.commands.cluster_connection import client_settings
     from moldau.errors.codes import KafkaError
+    from moldau.operations.hidden import ExplainedRefusal
     from moldau.protocol.rights import missing_right
 
     if not isinstance(error, KafkaError) or "client_settings" not in arguments:
+        return error
+    if _EXPLAINED_BY in error.reason:  # it is named already
         return error
     right = missing_right(error.context.get("api", ""), error.code)
     place = None if right is None else _place(right.resource, error.context)
@@ -47,8 +51,10 @@ def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaE
     words = f"{right.operation.name} {place}"
     reason = (
         f"{user or 'the user'} has no right {right.operation.name} on {place}; "
-        f"moldau acl explain {user or 'USER'} {words} says why"
+        f"{_EXPLAINED_BY} {user or 'USER'} {words} says why"
     )
+    if isinstance(error, ExplainedRefusal):
+        reason = f"{error.reason}: {reason}"
     return KafkaError(error.code, reason, **error.context)
 
 

@@ -12,6 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.errors import BadGiven, MoldauError
+from moldau.errors.codes import RIGHT_MISSING, KafkaError
+from moldau.operations.hidden import (
+    ExplainedRefusal,
+    HiddenNames,
+    check_all_visible,
+    check_visible,
+)
 from moldau.operations.offsets import Scope, is_in, within
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ async def plan(
     from moldau.client import TopicPartition
     from moldau.client.base.offsets import EARLIEST, LATEST
 
+    await check_visible(admin, {**scope, **dict.fromkeys(names.values())} if scope else {})
     committed = await admin.group_offsets(group)
     chosen = sorted(where for where in committed if not scope or is_in(scope, where))
     if not chosen:
@@ -104,10 +112,10 @@ async def do(
     try:
         await _delete(admin, group, moved, is_same=to == group)
     except MoldauError as error:
-        raise MoldauError(
-            f"the offsets are stored for {to}, but not deleted where they were: {error}",
-            group=group,
-        ) from error
+        what = f"the offsets are stored for {to}, but not deleted where they were"
+        if isinstance(error, KafkaError) and error.code in RIGHT_MISSING:
+            raise ExplainedRefusal(error.code, what, **error.context) from error
+        raise MoldauError(f"{what}: {error}", group=group) from error
 
 
 async def _delete(
@@ -117,14 +125,22 @@ async def _delete(
     *,
     is_same: bool,
 ) -> None:
-    """Delete the moved offsets, or the whole group if it has no others."""
+    """Delete the moved offsets, or the whole group if it has no others and none may be hidden."""
     left = await admin.group_offsets(group)
     newer = [str(where) for where, each in moved.items() if left.get(where, each) != each]
     if newer:
         raise MoldauError("the group has committed meanwhile", partitions=newer)
-    if not is_same and left.keys() <= moved.keys():
+    if not is_same and left.keys() <= moved.keys() and await _sees_all(admin):
         await admin.delete_group(group)
         return
     for error in (await admin.delete_group_offsets(group, moved)).values():
         if error is not None:
             raise error
+
+
+async def _sees_all(admin: Admin) -> bool:
+    try:
+        await check_all_visible(admin)
+    except HiddenNames:
+        return False
+    return True

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.errors import BadGiven, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
+from moldau.operations.hidden import check_visible
 
 if TYPE_CHECKING:
     from moldau.client import Admin, OffsetAndMetadata, Topic, TopicPartition
@@ -252,6 +253,7 @@ async def plan_groups(
     """Return the steps for these groups, and the reasons for groups that have none: a misspelled
     name does not stop the others. With `is_all` a group changes only where it stands, and one
     that stands nowhere there is passed over."""
+    await check_visible(admin, scope)
     steps: list[OffsetChange] = []
     found, failures = await _found(admin, kind, groups)
     for group, stands in found.items():
@@ -458,6 +460,7 @@ async def committed_in(
 ) -> dict[str, list[TopicPartition]]:
     """Return the committed offsets of each group that a scope covers. Raise MoldauError for a group
     without any of them, unless all groups are meant."""
+    await check_visible(admin, scope)
     chosen = {}
     for group in groups:
         committed = await admin.group_offsets(group)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.operations.hidden import check_visible
 from moldau.operations.offsets import OffsetChange, Rule, Scope, is_in, plan_group, to_offset
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class ShareGroups:
 
 
 async def plan_init(admin: Admin, group: str, source: str, scope: Scope) -> list[OffsetChange]:
+    await check_visible(admin, scope)
     stands = await ShareGroups().stands(admin, group)
     committed = await admin.group_offsets(source)
     rules: dict[TopicPartition, Rule] = {

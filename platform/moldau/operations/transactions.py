@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.errors.codes import KafkaError
+from moldau.operations.hidden import check_all_ids_visible, check_all_visible, check_visible
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -89,11 +90,13 @@ class Survey:
 
 
 async def open_transactions(admin: Admin, topics: Collection[str]) -> Survey:
-    """Find the open transactions of these topics, or of all topics, internal ones too."""
+    """Find the open transactions of these topics, or of all topics, internal ones too. Raise
+    HiddenNames if topics, or the owner of a transaction, may be hidden."""
     from moldau.client import LATEST, TransactionAdmin
 
     transactions = TransactionAdmin(admin)
     if not topics:
+        await check_all_visible(admin)
         topics = [each.name for each in await admin.list_topics(internal=True)]
     asked = await transactions.producers(await admin.partitions(*topics) if topics else [])
     failed = {where: each for where, each in asked.items() if isinstance(each, KafkaError)}
@@ -109,6 +112,8 @@ async def open_transactions(admin: Admin, topics: Collection[str]) -> Survey:
     holders = await _holders(transactions, {producer.producer_id for _, producer in opened})
     ends = await admin.list_offsets({where: LATEST for where, _ in opened})
     is_any_unknown = any(producer.producer_id not in holders for _, producer in opened)
+    if is_any_unknown:
+        await check_all_ids_visible(admin)  # the owner of a hidden one seems to be unknown
     are_all_asked = not is_any_unknown or await _are_all_led(admin)
     found = []
     for where, producer in opened:
@@ -120,6 +125,7 @@ async def open_transactions(admin: Admin, topics: Collection[str]) -> Survey:
 
 async def _are_all_led(admin: Admin) -> bool:
     """Whether each partition with transactional ids has a leader, that is, a coordinator."""
+    await check_visible(admin, {STATE_TOPIC: None})
     if STATE_TOPIC not in {each.name for each in await admin.list_topics(internal=True)}:
         return True
     places = await admin.partitions(STATE_TOPIC)

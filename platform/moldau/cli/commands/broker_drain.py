@@ -34,6 +34,7 @@ from moldau.cli.commands.reassign_plan import (
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
 from moldau.errors import MoldauError
+from moldau.operations.hidden import check_all_visible
 
 if TYPE_CHECKING:
     from moldau.client import Admin
@@ -92,6 +93,7 @@ def _check_known(leaving: int, admin: OpenClient[Admin]) -> None:
     registered = {each.node_id for each in (*cluster.brokers, *cluster.fenced)}
     if leaving in registered:
         return
+    admin.run(check_all_visible)
     topics = admin.run(lambda client: client.list_topics(internal=True))
     if any(leaving in each.replicas for topic in topics for each in topic.partitions):
         return

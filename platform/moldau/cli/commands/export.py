@@ -88,6 +88,7 @@ def _add(
     from moldau.operations import acls, quotas, topics, users
 
     if name == "topics":
+        _warn_of_hidden(admin, context)
         document[name] = topics.exported(admin.run(lambda it: topics.found_topics(it, None)))
     elif name == "users":
         document[name] = users.exported(admin.run(users.found_users))
@@ -100,6 +101,18 @@ def _add(
             if error.code is not ErrorCode.SECURITY_DISABLED or is_asked_for:
                 raise
             write_lines(context.err, ["moldau: left out acls: the brokers decide by no rules"])
+
+
+def _warn_of_hidden(admin: Any, context: Context) -> None:
+    from moldau.errors.codes import KafkaError
+    from moldau.operations.hidden import HiddenNames, check_all_visible
+
+    try:
+        admin.run(check_all_visible)
+    except KafkaError as error:
+        if not isinstance(error.__cause__ or error, HiddenNames):
+            raise
+        write_lines(context.err, [f"moldau: topics may be missing: {error}"])
 
 
 command = ExportCommand()

@@ -106,9 +106,13 @@ def _plan_of(arguments: Namespace, context: Context) -> dict[Place, Replicas]:
 def current_replicas(
     admin: OpenClient[Admin], context: Context, names: Iterable[str] | None = None
 ) -> dict[Place, Replicas]:
-    """Return the replicas of these topics, or of all, once every broker knows current metadata."""
+    """Return the replicas of these topics, or of all, once every broker knows current metadata.
+    Raise HiddenNames instead of all but those that are hidden."""
     await_current_view(admin, context)
     if names is None:
+        from moldau.operations.hidden import check_all_visible
+
+        admin.run(check_all_visible)
         topics = admin.run(lambda client: client.list_topics(internal=True))
     else:
         wanted = sorted(set(names))
