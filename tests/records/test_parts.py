@@ -18,15 +18,25 @@ from moldau.records import (
     OversizedRecords,
     compress,
     encode_batch,
+    kernel,
     open_batch,
+    retain,
     stamp,
     validate,
 )
 from moldau.records.batch import Batch, seal
 from moldau.records.codecs import PART_BYTES, Codec, decompressed_parts
 from moldau.records.diagnosis import DENSE, KEYED, Reached
-from moldau.records.header import ATTRIBUTES_AT, LOG_APPEND_TIME, OVERHEAD_BYTES
-from moldau.records.parts import SCANNED_BYTES, entries_in_parts, first_since, scan_in_parts
+from moldau.records.header import ATTRIBUTES_AT, LOG_APPEND_TIME, OVERHEAD_BYTES, BatchHeader
+from moldau.records.parts import (
+    PART_RECORDS,
+    SCANNED_BYTES,
+    entries_in_parts,
+    first_since,
+    scan_in_parts,
+    whole_parts,
+)
+from moldau.records.record import Entry
 
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 MANY = [(at, b"k", bytes(100), (("h", b"v"),)) for at in range(20_000)]
@@ -178,3 +188,69 @@ def test_both_kernels_scan_a_part_alike(kernel: Any) -> None:
         rest = kernel.scan_part(section[reached.position :], batch.header, DENSE, reached)
         assert rest[3].record == 60
         assert reached.position + rest[3].position == len(section)
+
+
+COMPACTED = [(at, b"k%d" % at, b"v", (("h", b"v"),)) for at in range(PART_RECORDS + 1)]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, *CODECS])
+@pytest.mark.parametrize(
+    "records",
+    [MANY, [*COMPACTED, *HUGE], MANY[:1], [(0, b"", b"", ())] * 9_000],
+    ids=["many", "huge", "one", "smallest"],
+)
+def test_whole_parts_have_the_records_of_their_batch(codec: Codec, records: Any) -> None:
+    batch = batch_of(records, codec)
+
+    parts = list(whole_parts(batch))
+
+    found = [each for data, header in parts for each in kernel.decode(data, header)]
+    assert found == batch.records()
+    assert max(header.record_count for _, header in parts) <= PART_RECORDS
+
+
+def test_bytes_behind_the_last_of_many_records_are_refused() -> None:
+    batch = batch_of(COMPACTED, Codec.NONE)
+    plain = bytes(batch.data)
+
+    with pytest.raises(CorruptRecord):
+        list(whole_parts(packed(plain[HEADER_BYTES:] + b"\0", Codec.LZ4, plain)))
+    with pytest.raises(CorruptRecord):
+        list(whole_parts(packed(plain[HEADER_BYTES:-1], Codec.LZ4, plain)))
+
+
+@pytest.mark.parametrize("horizon", [None, 5])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_many_records_are_retained_as_few_are(codec: Codec, horizon: int | None) -> None:
+    few, many = (batch_of(COMPACTED[:count], codec) for count in (PART_RECORDS, len(COMPACTED)))
+
+    kept = [
+        retain(each, lambda entry: entry.offset % 3 == 0, delete_horizon_ms=horizon)
+        for each in (few, many)
+    ]
+
+    found = [open_batch(each).records() for each in kept if each is not None]
+    assert [(each.offset, each.timestamp, each.key) for each in found[0]] == [
+        (at, at, b"k%d" % at) for at in range(0, PART_RECORDS, 3)
+    ]
+    assert found[1][: len(found[0])] == found[0]
+
+
+def test_no_call_reads_many_records_while_a_batch_is_compacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each call of the kernel holds the interpreter, and with it the event loop."""
+    counts = list[int]()
+    entries = kernel.entries
+
+    def counted(data: Buffer, header: BatchHeader, *rest: int) -> list[Entry]:
+        counts.append(header.record_count)
+        return entries(data, header, *rest)
+
+    monkeypatch.setattr(kernel, "entries", counted)
+    records = [(at, b"k%d" % at, b"v", ()) for at in range(50_000)]
+
+    retain(batch_of(records, Codec.ZSTD), lambda entry: entry.offset % 2 == 0)
+
+    assert sum(counts) == len(records)
+    assert max(counts) <= PART_RECORDS

@@ -5,7 +5,8 @@ base offset, last offset, producer, epoch and sequence, which duplicate detectio
 delete horizon, set once, changes the base timestamp and with it the records' timestamp deltas.
 
 Records are copied as bytes. To decode and encode them would be slower, and would lose data that
-cannot be decoded.
+cannot be decoded. A batch of many records is read part by part, so that no call holds the
+interpreter for longer than a part takes: others run between two of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from moldau.records.header import (
     BatchHeader,
     Buffer,
 )
+from moldau.records.parts import entries_by_part
 from moldau.records.record import Entry
 
 _INT64_MIN: Final = -(1 << 63)
@@ -46,21 +48,29 @@ def retain(
     still needs it. `delete_horizon_ms` is written if the batch has none yet.
     """
     header = batch.header
-    entries = batch.entries(limit)
-    kept = [entry for entry in entries if keep(entry)]
+    parts = []
+    count = 0
+    for section, entries in entries_by_part(batch, limit):
+        count += len(entries)
+        found = [entry for entry in entries if keep(entry)]
+        if found:
+            parts.append((memoryview(section), found))
+    kept = [entry for _, entries in parts for entry in entries]
     if not kept:
         return _empty(header) if keep_empty else None
     base = _new_base(header, kept, delete_horizon_ms)
-    if base is None and len(kept) == len(entries):
+    if base is None and len(kept) == count:
         return batch.data
-    section = memoryview(batch.section(limit))
+    pieces: list[Buffer] = []
     if base is None:
-        parts: list[Buffer] = [section[entry.start : entry.end] for entry in kept]
+        for section, entries in parts:
+            pieces += [section[entry.start : entry.end] for entry in entries]
     else:
-        parts = [part for entry in kept for part in _rebased(section, entry, base)]
+        for section, entries in parts:
+            pieces += [piece for entry in entries for piece in _rebased(section, entry, base)]
         header = header._replace(base_timestamp=base, attributes=header.attributes | DELETE_HORIZON)
     newest = max(entry.timestamp for entry in kept)
-    records = compress(batch.codec, b"".join(parts))
+    records = compress(batch.codec, b"".join(pieces))
     return _assemble(header._replace(max_timestamp=newest, record_count=len(kept)), records)
 
 

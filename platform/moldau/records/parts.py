@@ -11,7 +11,7 @@ Invariant: a batch passes here exactly if `Batch.scan` passes it, with the same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.errors import CorruptRecord
 from moldau.records import kernel
@@ -23,8 +23,64 @@ from moldau.records.record import Entry
 
 SCANNED_BYTES: Final = 256 << 10
 """The bytes of one call of the kernel, which takes less than a millisecond."""
+PART_RECORDS: Final = 4096
+"""How many records one call of the kernel reads: a few milliseconds."""
+_PART_BYTES: Final = 28 << 10
+"""No more records than that are in so many bytes: the smallest one has 7 bytes."""
 _ENDLESS: Final = 1 << 62
 _NO_TIMES: Final = (-1, -1, -1)
+
+
+class Part(NamedTuple):
+    """Whole records of a batch: their bytes, and the header of the batch with their count."""
+
+    data: Buffer
+    header: BatchHeader
+
+
+def whole_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Part]:
+    """Yield the records of a batch in parts of at most PART_RECORDS, or one that is larger. Raise
+    CorruptRecord where the batch is bad, like `Batch.entries`. A batch of few records is one part,
+    decompressed at once."""
+    header = batch.header
+    check_objects(header, limit // OBJECT_BYTES)
+    if header.record_count <= PART_RECORDS:
+        yield Part(batch.section(limit), header)
+        return
+    source = _source_of(batch, limit)
+    reached = Reached(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
+    while reached.record < header.record_count:
+        start = reached.position
+        data, behind = _next_whole(source, header, reached)
+        part = header._replace(record_count=behind.record - reached.record)
+        yield Part(data[: behind.position], part)
+        reached = behind._replace(position=start + behind.position)
+    if source.at(reached.position):
+        raise CorruptRecord("bytes follow the last record", at=reached.position)
+
+
+def entries_by_part(
+    batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[Buffer, list[Entry]]]:
+    """Yield the bytes of each of `whole_parts`, and its records with their positions there."""
+    for data, header in whole_parts(batch, limit):
+        yield data, kernel.entries(data, header, OBJECTS_MAX)
+
+
+def _next_whole(
+    source: _Source, header: BatchHeader, reached: Reached
+) -> tuple[memoryview, Reached]:
+    """Return the next bytes, and the point behind the records that are whole in them: one record
+    at least. Its position counts from these bytes."""
+    start, size = reached.position, _PART_BYTES
+    while True:
+        data = source.at(start, size)[:size]
+        *_, behind = kernel.scan_part(data, header, 0, reached._replace(position=0))
+        if behind.record > reached.record:
+            return data, behind
+        if len(data) < size:
+            raise CorruptRecord("record is cut short", record=reached.record, at=start)
+        size *= 4
 
 
 def scan_in_parts(
@@ -147,19 +203,19 @@ class _Source:
                 raise IndexError(position)
         return self._data[position - self._start]
 
-    def at(self, position: int) -> memoryview:
-        """Return the next bytes, at least SCANNED_BYTES if there are so many, and not many more."""
+    def at(self, position: int, size: int = SCANNED_BYTES) -> memoryview:
+        """Return the next bytes, at least `size` if there are so many, and not many more."""
         while position >= self._start + len(self._data):
             if not self._read_on():
                 return memoryview(b"")
         kept = self._data[position - self._start :]
-        if len(kept) < SCANNED_BYTES:
+        if len(kept) < size:
             self._start = position
             joined = bytearray(kept)
-            while len(joined) < SCANNED_BYTES and (part := self._next_part()) is not None:
+            while len(joined) < size and (part := self._next_part()) is not None:
                 joined += part
             self._data = kept = memoryview(joined)
-        return kept[:SCANNED_BYTES]
+        return kept[: max(size, SCANNED_BYTES)]
 
     def _read_on(self) -> bool:
         """Forget the part in memory, and read the next one. Return False behind the last one."""

@@ -53,7 +53,9 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from moldau.records import encode_batch
+from moldau.records import Codec, encode_batch
+from moldau.records.codecs import USUAL_BYTES_MAX
+from moldau.records.parts import PART_RECORDS
 from tests.broker.api.requests import delete_records, produce
 from tests.broker.api.serving import Sent, Serving, limit, serving
 from tests.broker.api.share_group import GROUP, configure, coordinated, described
@@ -630,3 +632,85 @@ async def test_a_topic_that_no_share_group_reads_has_nothing_of_share_groups(at:
     assert [(share.key.topic_id, share.key.partition) for share in at.node.shares] == [
         (topic_id, 0)
     ], "only what is read, and not the other partition"
+
+
+def only_row(sent: Sent) -> Any:
+    """The one partition of an answer to ShareFetch."""
+    answer = sent.answers[0]
+    assert isinstance(answer, ShareFetchResponse)
+    return answer.responses[0].partitions[0]
+
+
+LARGE_ROW: Any = (1, b"k", bytes(2 * USUAL_BYTES_MAX), ())
+LARGE = {
+    "many records": bytes(
+        encode_batch([(1, b"k", b"", ())] * (PART_RECORDS + 1), codec=Codec.ZSTD)
+    ),
+    "many bytes": bytes(
+        encode_batch([(1, b"k", bytes(2 * USUAL_BYTES_MAX), ())], codec=Codec.GZIP)
+    ),
+}
+
+
+@pytest.mark.parametrize("size", LARGE)
+def test_others_are_served_while_the_times_of_a_large_batch_are_read(size: str) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        topic_id = await coordinated(at)
+        configure(at, **{"share.deliver.at.enable": "true"})
+        await joined(at)
+        await write(at, b"small")
+        await at.ask(produce("orders", LARGE[size]), ProduceResponse, 9)
+        assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)], "it does not wait"
+
+        waiting = at.send(fetching(topic_id, "a", 1, max_wait_ms=60_000))
+        other = at.send(produce("orders", batch(1)), 9)
+
+        assert (len(waiting.answers), len(other.answers)) == (0, 1)
+        await waiting.answered.wait()
+        row = only_row(waiting)
+        assert [each[0] for each in acquired(row)] == [1]
+
+    run()
+
+
+@serving()
+async def test_records_of_a_large_batch_wait_for_the_time_that_they_name(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    configure(at, **{"share.deliver.at.enable": "true"})
+    await joined(at)
+    now_ms = at.node.runtime.clock.wall_ms()
+    rest = [(now_ms, None, b"", ())] * PART_RECORDS
+    late = (("deliver-at", f"{now_ms + 60_000}".encode()),)
+    rows: Any = [*rest, (now_ms, None, b"z", late)]
+    await at.ask(produce("orders", bytes(encode_batch(rows, 0))), ProduceResponse, 9)
+    runs: list[tuple[int, int]] = []
+    said: list[tuple[int, int, list[int]]] = []
+    for epoch in range(4):
+        row = await fetch(at, topic_id, "a", epoch, *said, max_records=9_000, max_wait_ms=90_000)
+        runs += [(first, last) for first, last, _ in acquired(row)]
+        said = [(*runs[-1], [ACCEPT])]
+    assert runs == [(0, 1999), (2000, 3999), (4000, 4095), (4096, 4096)]
+    assert at.node.runtime.clock.wall_ms() >= now_ms + 60_000
+
+
+@serving()
+async def test_others_are_served_while_a_group_looks_for_its_start(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    configure(at, **{"share.auto.offset.reset": "by_duration:PT1H"})
+    now_ms = at.node.runtime.clock.wall_ms()
+    old, new = now_ms - 7_200_000, now_ms - 1_000
+    rows: Any = [(old, b"k", bytes(2 * USUAL_BYTES_MAX), ()), (new, b"k", b"", ())]
+    at.create("others")
+    records = bytes(encode_batch(rows, codec=Codec.GZIP))
+    sent = at.send(produce("orders", records), 9)
+    await sent.answered.wait()
+    await joined(at)
+
+    waiting = at.send(fetching(topic_id, "a", 0, max_wait_ms=60_000))
+    other = at.send(produce("others", batch(1)), 9)
+
+    assert (len(waiting.answers), len(other.answers)) == (0, 1)
+    await waiting.answered.wait()
+    row = only_row(waiting)
+    assert acquired(row) == [(1, 1, 1)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from moldau.broker.api.rights.guard import Client
 from moldau.broker.controller.configs import Resource, ResourceType
@@ -13,8 +13,11 @@ from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
 from moldau.broker.share.counts import ShareCounts
 from moldau.broker.share.settings import ShareSettings, share_settings
+from moldau.errors import without_frames
+from moldau.errors.codes import KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
+from moldau.runtime.process import short_turns
 
 if TYPE_CHECKING:
     from random import Random
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from moldau.logging import Logger
     from moldau.metrics import Registry
     from moldau.runtime import Clock
+
+T = TypeVar("T")
 
 
 class GroupsNode:
@@ -78,6 +83,24 @@ class GroupsNode:
     @property
     def dead_letters(self) -> DeadLetters:
         return self._node.dead_letters
+
+    def in_thread(self, work: Callable[[], T], then: Callable[[T | KafkaError], None], /) -> None:
+        """Run work in a thread, one after the other, and give its result or error to `then`."""
+        self._node.runtime.spawn(self._run_in_thread(work, then), name="share-batches")
+
+    async def _run_in_thread(
+        self, work: Callable[[], T], then: Callable[[T | KafkaError], None]
+    ) -> None:
+        def run() -> T:
+            with short_turns():
+                return work()
+
+        found: T | KafkaError
+        try:
+            found = await self._node.large_lookups.result(self._node.runtime, run)
+        except KafkaError as error:
+            found = without_frames(error)
+        then(found)
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
         """Return those of the topics that the client of a request may describe."""

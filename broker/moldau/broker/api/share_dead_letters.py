@@ -15,12 +15,14 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.api.metadata import create_topics
+from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.purgatory import Delayed, Pause
 from moldau.broker.share.batches import read_batches
+from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
@@ -28,7 +30,17 @@ from moldau.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from moldau.records import BatchBuilder, Record, iter_records
+from moldau.records import (
+    Batch,
+    BatchBuilder,
+    OversizedRecords,
+    Record,
+    kernel,
+    open_batch,
+)
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, USUAL_BYTES_MAX
+from moldau.records.diagnosis import OBJECTS_MAX
+from moldau.records.parts import PART_RECORDS, whole_parts
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -100,6 +112,8 @@ class _Burying:
         self._left = [(letter, letter.first) for letter in letters]
         """The letters that are not written yet, and from where on."""
         self._then = then
+        self._read: _ReadBatch | None = None
+        """The records of a batch that took long to read."""
         self._is_bare = False
         """Whether the next record was too large with its key and value."""
         self._batch_bytes = _BATCH_BYTES
@@ -114,6 +128,9 @@ class _Burying:
                 return
             batch, count, left = written
             topic = self._target()
+        except _LargeBatch as large:
+            self._node.coordinator_node.in_thread(large.read, self._on_read)
+            return
         except KafkaError as error:
             self._refused(error.code)
             return
@@ -193,11 +210,34 @@ class _Burying:
             whole = read_batches(found, {})
             if not whole:
                 return
-            data = found.read_at(0, whole[-1].position + whole[-1].size_bytes)
-            for record in iter_records(data):
-                if at <= record.offset <= last:
-                    yield record
-            at = whole[-1].batch.last + 1
+            for each in whole:
+                batch = open_batch(found.read_at(each.position, each.size_bytes))
+                if not batch.header.is_control:
+                    yield from self._records_of(batch, at, last)
+                at = each.batch.last + 1
+                if at > last:
+                    return
+
+    def _records_of(self, batch: Batch, first: int, last: int) -> Sequence[Record]:
+        """Return the records of a batch between two offsets. Raise _LargeBatch if that takes long,
+        unless a thread has read them."""
+        if self._read is not None and self._read.has(batch, first, last):
+            return [each for each in self._read.records if each.offset >= first]
+        if batch.header.record_count > PART_RECORDS:
+            raise _LargeBatch(batch, first, last)
+        try:
+            return _records_between(batch, first, last, USUAL_BYTES_MAX)
+        except OversizedRecords:
+            raise _LargeBatch(batch, first, last) from None
+        except CorruptRecord as error:
+            raise as_kafka_error(error) from error
+
+    def _on_read(self, found: _ReadBatch | KafkaError) -> None:
+        if isinstance(found, KafkaError):
+            self._refused(found.code)
+            return
+        self._read = found
+        self.attempt()
 
     def _headers(self, letter: Letter, offset: int) -> Headers:
         facts = (
@@ -245,6 +285,48 @@ class _Burying:
             else:
                 code = ErrorCode(response.responses[0].partition_responses[0].error_code)
         then(code)
+
+
+class _ReadBatch(NamedTuple):
+    """Records of a batch, between two offsets."""
+
+    base_offset: int
+    first: int
+    last: int
+    records: Sequence[Record]
+
+    def has(self, batch: Batch, first: int, last: int) -> bool:
+        """Whether the records of a batch between these offsets are here."""
+        is_same = batch.header.base_offset == self.base_offset
+        return is_same and self.first <= first and last == self.last
+
+
+class _LargeBatch(Exception):
+    """A batch takes long to read. `read` is for a thread, and has a copy of it."""
+
+    def __init__(self, batch: Batch, first: int, last: int) -> None:
+        super().__init__(batch.header.base_offset)
+        self._batch = Batch(batch.header, memoryview(bytes(batch.data)))
+        self._first = first
+        self._last = last
+
+    def read(self) -> _ReadBatch:
+        """Return the records. Raise KafkaError if the batch is damaged."""
+        batch, first, last = self._batch, self._first, self._last
+        try:
+            records = _records_between(batch, first, last, DECOMPRESSED_BYTES_MAX)
+        except CorruptRecord as error:
+            raise as_kafka_error(error) from error
+        return _ReadBatch(batch.header.base_offset, first, last, records)
+
+
+def _records_between(batch: Batch, first: int, last: int, limit: int) -> list[Record]:
+    batch.check_crc()
+    found: list[Record] = []
+    for data, header in whole_parts(batch, limit):
+        records = kernel.decode(data, header, OBJECTS_MAX)
+        found += [each for each in records if first <= each.offset <= last]
+    return found
 
 
 class _Waiting(Delayed):

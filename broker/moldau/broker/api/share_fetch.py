@@ -2,7 +2,7 @@
 
 Invariants:
 * Records are slices of files, as in Fetch. Only the headers of batches are read, to know their
-  offsets.
+  offsets. A group whose records name their times waits for those of a large batch.
 * Acknowledgements of a request count before records are given.
 * The answer waits until the acknowledgements are stored, and until there are `min_bytes` of
   records, at most `max_wait_ms`. A request that only renews locks, or ends the session, gets no
@@ -32,7 +32,7 @@ from moldau.broker.replication.partition import READ_COMMITTED
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
 from moldau.broker.settings.share import group_share_max_share_sessions
-from moldau.broker.share.batches import LocatedBatch, read_batches, sliced, timed
+from moldau.broker.share.batches import LocatedBatch, read_batches, sliced
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from moldau.broker.share.window import AcquireLimits
@@ -328,7 +328,9 @@ class ShareFetch(DelayedAnswer):
                 break
             batches = [each.batch for each in found]
             if share.settings.delivers_at:
-                batches = timed(read, found, share.wall_ahead_ms())
+                batches = share.times.timed(read, found, share.wall_ahead_ms())
+                if not batches:
+                    break  # it wakes this request when it has read them
             acquired = share.acquire(self._key.member_id, batches, wanted)
             if acquired:
                 return sliced(read, found, acquired), acquired

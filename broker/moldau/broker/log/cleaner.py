@@ -34,6 +34,7 @@ from moldau.broker.log.log_settings import CleanerOptions
 from moldau.broker.log.rounds import Rounds, rest
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
+from moldau.runtime.process import short_turns
 
 if TYPE_CHECKING:
     from moldau.broker.log.directories import LogDirectories
@@ -289,9 +290,9 @@ class Cleaner:
 
     async def _take_steps(self, target: _Target, compaction: Compaction) -> bool:
         """Carry out the steps of a round. Return False if it had to end early."""
-        steps: Iterator[int | Replacement | None] = compaction.steps()
+        steps = compaction.steps()
         while True:
-            step = await self._runtime.run_blocking(next, steps, None)
+            step = await self._runtime.run_blocking(_next_step, steps)
             if step is None:
                 return True
             if isinstance(step, Replacement):
@@ -344,3 +345,9 @@ class Cleaner:
         needed = (int(offsets / load_factor) + 2) * SLOT_BYTES
         share = options.dedupe_buffer_bytes // max(1, options.threads)
         return OffsetMap(min(needed, share), load_factor)
+
+
+def _next_step(steps: Iterator[int | Replacement]) -> int | Replacement | None:
+    """Take a step in a thread. Return None at the end of the round."""
+    with short_turns():
+        return next(steps, None)

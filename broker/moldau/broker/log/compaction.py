@@ -13,7 +13,8 @@ Invariants:
    record in the map. Several small segments become one.
 
 The work is done in steps of about a megabyte. So the caller can run it in a thread, limit its rate,
-and stop between any two steps.
+and stop between any two steps. A batch is one step, however many records it has; they are read in
+parts, between which other threads run.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from moldau.broker.log.replacement import Swap
 from moldau.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
 from moldau.records import Batch, Buffer, read_header
+from moldau.records.parts import entries_by_part
 from moldau.runtime.files import Files
 
 STEP_BYTES: Final = 1 << 20
@@ -173,9 +175,10 @@ class Compaction:
                 return False
             self._offsets.grow(header.record_count)  # otherwise no round could get past this batch
         put, first = self._offsets.put, self._log.first_dirty_offset
-        for entry in batch.entries():
-            if entry.key is not None and entry.offset >= first:
-                put(entry.key, entry.offset)
+        for _, entries in entries_by_part(batch):
+            for entry in entries:
+                if entry.key is not None and entry.offset >= first:
+                    put(entry.key, entry.offset)
         return True
 
     def _clean(

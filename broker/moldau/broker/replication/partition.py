@@ -295,15 +295,12 @@ class Partition:
             found.sort(key=lambda each: each.first_offset)
         return found
 
-    def find_offset(self, timestamp: int, upper: int | None = None) -> OffsetAt | None:
-        """Answer ListOffsets for a timestamp, or one of its special values, below `upper` (default:
-        the log's end). Raise KafkaError if the log cannot be read."""
-        return self.log.reading.find_offset(timestamp, upper)
-
     def look_up(
         self, timestamp: int, upper: int | None = None, start_offset: int = 0
     ) -> OffsetAt | LargeLookup | None:
-        """Do the same, but leave a batch that takes long to the caller's thread."""
+        """Answer ListOffsets for a timestamp, or one of its special values, below `upper` (default:
+        the log's end), but leave a batch that takes long to the caller's thread. Raise KafkaError
+        if the log cannot be read."""
         return self.log.reading.look_up(timestamp, upper, start_offset)
 
     @property

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from moldau.broker.log.offset_lookup import LargeLookup
 from moldau.broker.replication.ends import is_end_known, known_end
 from moldau.broker.replication.purgatory import Delayed, Pause
+from moldau.broker.share.delivery_times import DeliveryTimes
 from moldau.broker.share.persister import NOT_STARTED
 from moldau.broker.share.window import (
     Acknowledgement,
@@ -28,6 +30,7 @@ from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from moldau.broker.log.offset_lookup import OffsetAt
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.share.counts import ShareCounts
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from moldau.broker.share.settings import ShareSettings
     from moldau.logging import Logger
     from moldau.runtime import Clock
+
+T = TypeVar("T")
 
 _MS: Final = 1_000_000
 _END_UNKNOWN_MS: Final = 30_000
@@ -73,6 +78,9 @@ class ShareServices(Protocol):
 
     def share_settings(self, group_id: str) -> ShareSettings: ...
 
+    def in_thread(self, work: Callable[[], T], then: Callable[[T | KafkaError], None], /) -> None:
+        """Run work in a thread, one after the other, and give its result or error to `then`."""
+
 
 class SharePartition:
     """One share partition; see the module. It is also the key of fetches that wait for it."""
@@ -86,6 +94,7 @@ class SharePartition:
         """Why it has ended."""
         self.window: Window | None = None
         """None while it is loading."""
+        self.times = DeliveryTimes(services.in_thread, partial(services.purgatory.moved, self))
         self._services = services
         self._clock = services.clock
         self._state_epoch = 0
@@ -150,15 +159,23 @@ class SharePartition:
             self.end(loaded)
             return
         try:
-            start = loaded.start_offset
+            start: int | None = loaded.start_offset
             if start == NOT_STARTED:
-                start = self._chosen_start()
+                start = self._chosen_start(loaded)
         except KafkaError as error:
-            if error.code is ErrorCode.OFFSET_NOT_AVAILABLE:
-                self._await_end(loaded)
-            else:
-                self.end(error)
+            self._has_no_start(loaded, error)
             return
+        if start is not None:
+            self._begin(loaded, start)
+
+    def _has_no_start(self, loaded: Loaded, error: KafkaError) -> None:
+        if error.code is ErrorCode.OFFSET_NOT_AVAILABLE:
+            self._await_end(loaded)
+        else:
+            self.end(error)
+
+    def _begin(self, loaded: Loaded, start: int) -> None:
+        """Serve members, from this offset on."""
         self._state_epoch = loaded.state_epoch
         ahead_ms = self.wall_ahead_ms()
         runs = (run._replace(rest_ms=max(run.rest_ms - ahead_ms, 0)) for run in loaded.runs)
@@ -175,8 +192,9 @@ class SharePartition:
         self._unknown_end = _UnknownEnd(self, partial(self._on_loaded, loaded))
         self._services.purgatory.watch(self._unknown_end, (self.partition,), _END_UNKNOWN_MS)
 
-    def _chosen_start(self) -> int:
-        """Return where the group begins, as its settings say."""
+    def _chosen_start(self, loaded: Loaded) -> int | None:
+        """Return where the group begins, as its settings say; None if it takes long to find out,
+        and begins then."""
         partition = self.partition
         self.check()
         self._renew_settings()
@@ -184,11 +202,44 @@ class SharePartition:
         if way == "earliest":
             return partition.log_start_offset
         if way == "by_duration":
-            since_ms = max(0, self._clock.wall_ms() - duration_ms)
-            found = partition.find_offset(since_ms, partition.high_watermark)
-            if found is not None:
-                return found.offset
+            return self._start_since(loaded, max(0, self._clock.wall_ms() - duration_ms))
         return known_end(partition)
+
+    def _start_since(self, loaded: Loaded, since_ms: int, offset: int = 0) -> int | None:
+        """Return the offset of the first record of a time, looked for from an offset on."""
+        partition = self.partition
+        found = partition.look_up(since_ms, partition.high_watermark, offset)
+        if isinstance(found, LargeLookup):
+            then = partial(self._on_looked_up, loaded, since_ms, found)
+            self._services.in_thread(found.run, then)
+            return None
+        return known_end(partition) if found is None else found.offset
+
+    def _on_looked_up(
+        self,
+        loaded: Loaded,
+        since_ms: int,
+        lookup: LargeLookup,
+        found: OffsetAt | KafkaError | None,
+    ) -> None:
+        if self.error is not None:
+            return
+        try:
+            self.check()
+            if isinstance(found, KafkaError):
+                raise found
+            start: int | None = None
+            if found is None:
+                start = self._start_since(loaded, since_ms, lookup.next_offset)
+            elif found.offset < self.partition.high_watermark:
+                start = found.offset
+            else:
+                start = known_end(self.partition)
+        except KafkaError as error:
+            self._has_no_start(loaded, error)
+            return
+        if start is not None:
+            self._begin(loaded, start)
 
     # Called by handlers.
 
