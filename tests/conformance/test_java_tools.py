@@ -12,6 +12,8 @@ from moldau.ids import parse_uuid
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.conformance.clients import client_of
+from tests.conformance.nodes import Nodes
+from tests.conformance.nodes import nodes as nodes
 from tests.conformance.records import FIRST_TIMESTAMP_MS, Record, stored
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
@@ -35,24 +37,44 @@ def kafka() -> ApacheKafka:
 class Tools:
     """Each runs in a JVM of its own."""
 
-    def __init__(self, kafka: ApacheKafka, moldau: MoldauBroker) -> None:
+    def __init__(self, kafka: ApacheKafka, bootstrap_servers: str, replicas: int = 1) -> None:
         self.kafka = kafka
-        self.moldau = moldau
+        self.bootstrap_servers = bootstrap_servers
+        self.replicas = replicas
+
+    def create(self, name: str, *more: str) -> None:
+        """Create a topic with a replica on each node."""
+        replicas = ("--replication-factor", str(self.replicas))
+        self(TOPICS, "--create", "--topic", name, *replicas, *more)
 
     def __call__(self, main: str, *arguments: str, text: str = "") -> str:
-        bootstrap = ("--bootstrap-server", self.moldau.bootstrap_servers)
+        bootstrap = ("--bootstrap-server", self.bootstrap_servers)
         return run_tool(self.kafka, main, *bootstrap, *arguments, input_text=text)
 
     def offline(self, main: str, *arguments: str) -> str:
         return run_tool(self.kafka, main, *arguments)
 
 
+class FileTools(Tools):
+    """The tools of one node, whose files are known."""
+
+    def __init__(self, kafka: ApacheKafka, moldau: MoldauBroker) -> None:
+        super().__init__(kafka, moldau.bootstrap_servers)
+        self.moldau = moldau
+
+
 @pytest.fixture
-def tool(kafka: ApacheKafka, moldau: MoldauBroker) -> Tools:
-    return Tools(kafka, moldau)
+def tool(kafka: ApacheKafka, moldau: MoldauBroker) -> FileTools:
+    return FileTools(kafka, moldau)
 
 
-def test_kafka_topics(tool: Tools) -> None:
+@pytest.fixture
+def anywhere(kafka: ApacheKafka, nodes: Nodes) -> Tools:
+    """The tools of one node, and of three."""
+    return Tools(kafka, nodes.bootstrap_servers, nodes.node_count)
+
+
+def test_kafka_topics(tool: FileTools) -> None:
     create = ("--create", "--topic", "tool-topics", "--partitions", "3")
     assert "Created topic tool-topics." in tool(TOPICS, *create, "--config", "retention.ms=99000")
     tool(TOPICS, "--alter", "--topic", "tool-topics", "--partitions", "4")
@@ -72,7 +94,7 @@ def test_kafka_topics(tool: Tools) -> None:
     assert "tool-topics" not in tool(TOPICS, "--list").split()
 
 
-def test_kafka_features_goes_to_the_release_that_the_cluster_has(tool: Tools) -> None:
+def test_kafka_features_goes_to_the_release_that_the_cluster_has(tool: FileTools) -> None:
     """The tool names kraft.version with every release, also at its present level."""
     told = tool(FEATURES, "upgrade", "--release-version", "4.3")
     assert "kraft.version was upgraded to 1." in told
@@ -81,22 +103,22 @@ def test_kafka_features_goes_to_the_release_that_the_cluster_has(tool: Tools) ->
     assert "streams.version was downgraded to 0." in unserved
 
 
-def test_kafkas_transactional_producer_commits(tool: Tools) -> None:
+def test_kafkas_transactional_producer_commits(anywhere: Tools) -> None:
     """Java's producer of transaction version 2, with many transactions one after the other."""
-    tool(TOPICS, "--create", "--topic", "tool-tx", "--partitions", "1")
-    told = tool(
+    anywhere.create("tool-tx", "--partitions", "1")
+    told = anywhere(
         *(PRODUCER_PERF, "--topic", "tool-tx", "--num-records", "200", "--record-size", "10"),
         *("--throughput", "400", "--transactional-id", "tx", "--transaction-duration-ms", "20"),
     )
     assert "200 records sent" in told
-    listed = tool(TRANSACTIONS, "describe", "--transactional-id", "tx")
+    listed = anywhere(TRANSACTIONS, "describe", "--transactional-id", "tx")
     assert "CompleteCommit" in listed
-    (line,) = tool(OFFSETS, "--topic", "tool-tx").splitlines()
+    (line,) = anywhere(OFFSETS, "--topic", "tool-tx").splitlines()
     end = int(line.rpartition(":")[2])
     assert end > 201, "markers of several transactions"
 
 
-def test_kafka_configs(tool: Tools) -> None:
+def test_kafka_configs(tool: FileTools) -> None:
     tool(TOPICS, "--create", "--topic", "tool-configs")
     topic = ("--entity-type", "topics", "--entity-name", "tool-configs")
     tool(CONFIGS, *topic, "--alter", "--add-config", "segment.bytes=2000000,retention.ms=7")
@@ -117,20 +139,20 @@ def test_kafka_configs(tool: Tools) -> None:
 
 
 def test_offsets_and_deleted_records(
-    tool: Tools, request: pytest.FixtureRequest, tmp_path: Path
+    anywhere: Tools, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     name = "tool-offsets"
-    tool(TOPICS, "--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=-1")
+    anywhere.create(name, "--partitions", "2", "--config", "retention.ms=-1")
     records = [
         Record(b"k", b"%d" % at, timestamp_ms=FIRST_TIMESTAMP_MS + (at * 7) % 10)
         for at in range(10)
     ]
-    client_of(request.config, "moldau", tool.moldau.bootstrap_servers).produce(
+    client_of(request.config, "moldau", anywhere.bootstrap_servers).produce(
         name, records, partition=1
     )
 
     def offsets(time: str) -> list[str]:
-        return tool(OFFSETS, "--topic", name, "--time", time).split()
+        return anywhere(OFFSETS, "--topic", name, "--time", time).split()
 
     assert offsets("latest") == [f"{name}:0:0", f"{name}:1:10"]
     assert offsets("max-timestamp")[-1] == f"{name}:1:7"
@@ -138,12 +160,14 @@ def test_offsets_and_deleted_records(
     wanted = tmp_path / "before.json"
     partitions = [{"topic": name, "partition": 1, "offset": 6}]
     wanted.write_text(json.dumps({"version": 1, "partitions": partitions}))
-    told = tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(wanted))
+    told = anywhere(
+        "org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(wanted)
+    )
     assert f"partition: {name}-1\tlow_watermark: 6" in told
     assert offsets("earliest") == [f"{name}:0:0", f"{name}:1:6"]
 
 
-def test_kafka_log_dirs(tool: Tools) -> None:
+def test_kafka_log_dirs(tool: FileTools) -> None:
     tool(TOPICS, "--create", "--topic", "tool-dirs")
     told = tool("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", "tool-dirs")
     (broker,) = json.loads(told.splitlines()[-1])["brokers"]
@@ -154,7 +178,7 @@ def test_kafka_log_dirs(tool: Tools) -> None:
     assert (partition["partition"], partition["size"]) == ("tool-dirs-0", 0)
 
 
-def test_the_cluster_is_described(tool: Tools) -> None:
+def test_the_cluster_is_described(tool: FileTools) -> None:
     meta = dict(
         line.split("=", 1)
         for line in (tool.moldau.data / "meta.properties").read_text().splitlines()
@@ -187,22 +211,24 @@ def test_the_cluster_is_described(tool: Tools) -> None:
     assert "Fetch(1): 4 to 18 [usable: 18]" in versions
 
 
-def test_kafka_perf_tests(tool: Tools) -> None:
+def test_kafka_perf_tests(anywhere: Tools) -> None:
     """The producer's, and the consumer's by both group protocols."""
     name, count, size = "tool-perf", 20_000, 500
-    tool(TOPICS, "--create", "--topic", name, "--partitions", "3")
-    settings = [f"bootstrap.servers={tool.moldau.bootstrap_servers}", "compression.type=lz4"]
-    told = tool.offline(
+    anywhere.create(name, "--partitions", "3")
+    settings = [f"bootstrap.servers={anywhere.bootstrap_servers}", "compression.type=lz4"]
+    told = anywhere.offline(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", name, "--num-records", str(count), "--record-size", str(size)),
         *("--throughput", "-1", "--command-property", *settings),
     )
     assert f"{count} records sent" in told
-    ends = [line.split(":") for line in tool(OFFSETS, "--topic", name, "--time", "latest").split()]
+    ends = [
+        line.split(":") for line in anywhere(OFFSETS, "--topic", name, "--time", "latest").split()
+    ]
     assert sum(int(end) for _, _, end in ends) == count
 
     for protocol in ("classic", "consumer"):
-        told = tool(
+        told = anywhere(
             "org.apache.kafka.tools.ConsumerPerformance",
             *("--topic", name, "--num-records", str(count), "--group", f"{name}-{protocol}"),
             *("--command-property", f"group.protocol={protocol}"),
@@ -214,23 +240,23 @@ def test_kafka_perf_tests(tool: Tools) -> None:
         assert megabytes == pytest.approx(count * size / 2**20, rel=0.01)
 
 
-def test_kafka_e2e_latency(tool: Tools) -> None:
+def test_kafka_e2e_latency(anywhere: Tools) -> None:
     """It measures, and commits an offset in the end."""
     name = "tool-latency"
-    told = tool(
+    told = anywhere(
         "org.apache.kafka.tools.EndToEndLatency",
         *("--topic", name, "--num-records", "200"),
         *("--producer-acks", "all", "--record-size", "64"),
     )
     assert re.search(r"Avg latency: \d+[.,]\d+ ms", told)
     assert re.search(r"Percentiles: 50th = \d+, 99th = \d+", told)
-    assert tool(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:200"
+    assert anywhere(OFFSETS, "--topic", name, "--time", "latest").strip() == f"{name}:0:200"
 
 
-def test_kafka_verifiable_producer(tool: Tools) -> None:
+def test_kafka_verifiable_producer(anywhere: Tools) -> None:
     name = "tool-verifiable"
-    tool(TOPICS, "--create", "--topic", name)
-    told = tool(
+    anywhere.create(name)
+    told = anywhere(
         "org.apache.kafka.tools.VerifiableProducer",
         *("--topic", name, "--max-messages", "100", "--acks", "-1"),
     )
@@ -239,7 +265,7 @@ def test_kafka_verifiable_producer(tool: Tools) -> None:
     assert [(each["value"], each["offset"]) for each in sent] == [(str(n), n) for n in range(100)]
 
 
-def test_kafka_dump_log_reads_our_files(tool: Tools, request: pytest.FixtureRequest) -> None:
+def test_kafka_dump_log_reads_our_files(tool: FileTools, request: pytest.FixtureRequest) -> None:
     name = "tool-dump"
     configs = ("segment.bytes=1048576", "index.interval.bytes=256", "retention.ms=-1")
     settings = [word for each in configs for word in ("--config", each)]
@@ -279,7 +305,9 @@ def test_kafka_dump_log_reads_our_files(tool: Tools, request: pytest.FixtureRequ
     assert "isvalid: false" not in decoded
 
 
-def test_kafka_storage_knows_our_directory(tool: Tools, kafka: ApacheKafka, tmp_path: Path) -> None:
+def test_kafka_storage_knows_our_directory(
+    tool: FileTools, kafka: ApacheKafka, tmp_path: Path
+) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text(
         "process.roles=broker,controller\nnode.id=1\n"

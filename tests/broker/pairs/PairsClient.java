@@ -79,7 +79,7 @@ public class PairsClient {
     }
 
     private boolean isTransactional() {
-        return sender.equals("transactional") || sender.equals("pipelined");
+        return !sender.equals("plain") && !sender.equals("idempotent");
     }
 
     private Map<String, Object> settings() {

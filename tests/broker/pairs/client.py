@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.broker.pairs.copiers import Job
+from tests.broker.pairs.disconnecting import disconnect
 from tests.broker.pairs.model import Piece
 from tests.conformance.built import go_program
 from tests.peers.apache_kafka import fetch_or_skip
@@ -76,6 +77,10 @@ class Client:
         self._end()
         self._process = self._started()
         self.copy()
+
+    def disconnect(self) -> None:
+        """End its connections, while it copies."""
+        assert disconnect(self._process.pid), "it has no connection"
 
     def stop(self) -> list[str]:
         """Stop the copiers, and return the errors that the library left to the program."""

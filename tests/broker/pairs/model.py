@@ -2,7 +2,7 @@
 
 A source record is a number. It goes to the partition that its number says, and the copier writes it
 to the same partition of the target. A third of the transactions of a source are aborted, each soon
-after a commit.
+after a commit; every second one of an aborting sender, whose transactions are small.
 
 Always: nothing that was committed is missing in the target, and nothing is there that the copier
 may not see. A reader of uncommitted records may see those of an aborted transaction: a producer
@@ -24,6 +24,8 @@ WORKERS: Final = 2
 """How many copiers a client has."""
 PIECE: Final = 30
 """How many records a transaction of the source has."""
+SMALL_PIECE: Final = 6
+"""How many one of an aborting sender has."""
 
 
 Ends = Mapping[int, int]
@@ -40,11 +42,12 @@ class Piece:
 
 def pieces(case: Mapping[str, str]) -> list[Piece]:
     """Return what is sent, in order."""
-    begins = range(0, RECORDS, PIECE)
+    is_aborting = case["sender"] == "aborting"
+    size, every = (SMALL_PIECE, 2) if is_aborting else (PIECE, 3)
     aborts = case["sender"] in TRANSACTIONAL
     return [
-        Piece(range(begin, begin + PIECE), aborts and index % 3 == 1)
-        for index, begin in enumerate(begins)
+        Piece(range(begin, begin + size), aborts and index % every == 1)
+        for index, begin in enumerate(range(0, RECORDS, size))
     ]
 
 

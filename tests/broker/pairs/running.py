@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from moldau.client import KafkaError, NewTopic, TopicPartition
+from moldau.client import EARLIEST, LATEST, KafkaError, NewTopic, TopicPartition
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.admin.quotas import QuotaEntity
 from moldau.client.admin.sync.quotas import QuotaAdmin
@@ -44,6 +44,7 @@ _SETTINGS: Final = {
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
+    "log.retention.check.interval.ms": "500",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "1000",
@@ -57,6 +58,7 @@ _TOPICS: Final[Mapping[str, Mapping[str, str]]] = {
     "usual": {},
     "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
     "small segments": {"segment.bytes": "1048576", "segment.ms": "100"},
+    "short retention": {"segment.bytes": "1048576", "segment.ms": "100"},
 }
 _RESTING: Final = threading.Event()
 """Never set: a rest between two looks."""
@@ -131,7 +133,10 @@ def _copied_wrong(scene: Scene, case: Mapping[str, str], job: Job, client: Clien
     half = len(sent) // 2
     client.send(sent[:half])
     client.copy()
-    _await(scene, job, _seen(case)[: RECORDS // 8])
+    is_whole = case["topic"] == "short retention" or case["change"] == "source made anew"
+    _await(scene, job, _seen(case, half) if is_whole else _seen(case)[: RECORDS // 8])
+    if case["topic"] == "short retention":
+        _retire(scene, job)
     _change(scene, case, job)
     found = _fault(scene, case, job, client)
     client.send(sent[half:])
@@ -145,17 +150,16 @@ def _copied_wrong(scene: Scene, case: Mapping[str, str], job: Job, client: Clien
     return found
 
 
-def _seen(case: Mapping[str, str]) -> list[int]:
-    """The numbers that have to come, in the order of the source."""
-    return sorted(number for numbers in wanted(case).values() for number in numbers)
+def _seen(case: Mapping[str, str], count: int | None = None) -> list[int]:
+    """The numbers that have to come, in the order of the source; those of the first pieces."""
+    last = max(number for piece in pieces(case)[:count] for number in piece.numbers)
+    every = [number for numbers in wanted(case).values() for number in numbers]
+    return sorted(number for number in every if number <= last)
 
 
 @contextmanager
 def _topics(scene: Scene, case: Mapping[str, str], job: Job) -> Iterator[None]:
-    settings = {
-        **_TOPICS[case["topic"]],
-        "min.insync.replicas": "2" if scene.replicas == 3 else "1",
-    }
+    settings = _settings(scene, case)
     names = (job.source, job.target, *job.also_read)
     made = scene.admin.create_topics(
         [NewTopic(each, PARTITIONS, scene.replicas, settings) for each in names]
@@ -175,6 +179,12 @@ def _topics(scene: Scene, case: Mapping[str, str], job: Job) -> Iterator[None]:
         scene.admin.delete_topics(list(names))
 
 
+def _settings(scene: Scene, case: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the topics of a case."""
+    enough = "2" if scene.replicas == 3 else "1"
+    return {**_TOPICS[case["topic"]], "min.insync.replicas": enough}
+
+
 def _change(scene: Scene, case: Mapping[str, str], job: Job) -> None:
     """Change the cluster under the copiers."""
     admin, change = scene.admin, case["change"]
@@ -189,6 +199,8 @@ def _change(scene: Scene, case: Mapping[str, str], job: Job) -> None:
     elif change == "other topic made anew":
         (other,) = job.also_read
         _make_anew(admin, NewTopic(other, PARTITIONS, scene.replicas))
+    elif change == "source made anew":
+        _make_anew(admin, NewTopic(job.source, PARTITIONS, scene.replicas, _settings(scene, case)))
     elif change == "leader":
         ids = list(scene.cluster.broker_ids)
         replicas = {
@@ -198,6 +210,24 @@ def _change(scene: Scene, case: Mapping[str, str], job: Job) -> None:
         }
         admin.alter_partition_reassignments(replicas)
         admin.elect_leaders(list(replicas))
+
+
+def _retire(scene: Scene, job: Job) -> None:
+    """Let retention delete what the source has. It was copied, and its offsets may be committed or
+    not: the copiers go on behind it."""
+    admin, source = scene.admin, Resource(ResourceType.TOPIC, job.source)
+    where = [TopicPartition(job.source, index) for index in range(PARTITIONS)]
+    admin.alter_configs(source, set_to={"retention.ms": "1"})
+    until = time.monotonic() + PATIENCE_S
+    ends = {each: found.offset for each, found in _offsets(admin, where, LATEST).items()}
+    while ends != {each: found.offset for each, found in _offsets(admin, where, EARLIEST).items()}:
+        assert time.monotonic() < until, "retention has not deleted the records"
+        _RESTING.wait(_LOOK_S)
+    admin.alter_configs(source, unset=["retention.ms"])
+
+
+def _offsets(admin: Admin, where: Sequence[TopicPartition], which: int) -> Any:
+    return admin.list_offsets(dict.fromkeys(where, which))
 
 
 def _make_anew(admin: Admin, topic: NewTopic) -> None:
@@ -228,6 +258,9 @@ def _fault(scene: Scene, case: Mapping[str, str], job: Job, client: Client) -> l
         return []
     if fault == "kill client":
         client.begin_again()
+        return []
+    if fault == "disconnect":
+        client.disconnect()
         return []
     before = _ends(scene, job)
     victim = scene.victim(job.target)

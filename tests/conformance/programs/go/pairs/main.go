@@ -95,7 +95,7 @@ func (j *job) note(err error) {
 }
 
 func (j *job) isTransactional() bool {
-	return j.Case["sender"] == "transactional" || j.Case["sender"] == "pipelined"
+	return j.Case["sender"] != "plain" && j.Case["sender"] != "idempotent"
 }
 
 func (j *job) options() []kgo.Opt {
