@@ -31,6 +31,9 @@ from moldau.streams.state.journal import MISSING, Journal, put_back
 from moldau.streams.state.keyvalue import KeyCoding
 from moldau.streams.windows import TimeWindows
 
+RowCheck = Callable[[Exception, int], bool]
+"""row_check(error, mark): whether the row is left out, and what was done since `mark` undone."""
+
 
 class Weaver(Protocol):
     """What a template needs from the network that is being built."""
@@ -58,6 +61,10 @@ class Weaver(Protocol):
 
     def operator(self, step: Step) -> Any:
         """Return the object that belongs to a step: its store, clock and methods."""
+
+    def row_check(self, step: Step, *, is_old: bool) -> RowCheck | None:
+        """Return the check that the table of a step leaves out a row for which its function has
+        failed; None if such a failure is one of the unit that runs."""
 
     def arm(self, step: Step, index: int) -> Step | None:
         """Return the arm of a branch; None if no step follows it."""
@@ -368,36 +375,70 @@ def changes(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
 
 
 def table_filter(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
-    assert isinstance(step.operation, op.TableFilter)
-    wanted = "not " if step.operation.is_negated else ""
-    names = []
-    for part in (scope.value, scope.old):
-        if part == "None":
-            names.append("None")
-            continue
-        test = predicate(writer, step.operation.call, scope.changed(value=part))
-        names.append(writer.variable("value"))
-        writer.line(f"{names[-1]} = {part} if {part} is not None and {wanted}{test} else None")
+    operation = step.operation
+    assert isinstance(operation, op.TableFilter)
+    wanted = "not " if operation.is_negated else ""
+
+    def kept(part: str) -> str:
+        test = predicate(writer, operation.call, scope.changed(value=part))
+        return f"{part} if {part} is not None and {wanted}{test} else None"
+
+    value, old, _ = _rows(weave, writer, step, scope, kept)
     # A row that neither is nor was in the filtered table is no update of it. If updates can be out
     # of order, `old` is not the last value that was sent, so a deletion is always passed on.
-    held = " or ".join(f"{name} is not None" for name in names if name != "None")
+    held = " or ".join(f"{name} is not None" for name in (value, old) if name != "None")
     if weave.newest_check(step.parents[0]) is not None:
         held = "True"
     with writer.block(f"if {held}"):
-        weave.emit_children(writer, step, scope.changed(value=names[0], old=names[1]))
+        weave.emit_children(writer, step, scope.changed(value=value, old=old))
 
 
 def table_map_values(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
-    assert isinstance(step.operation, op.TableMapValues)
-    names = []
-    for part in (scope.value, scope.old):
+    operation = step.operation
+    assert isinstance(operation, op.TableMapValues)
+
+    def mapped(part: str) -> str:
+        text = call(writer, operation.call, scope.changed(value=part))
+        return f"None if {part} is None else {text}"
+
+    value, old, is_out = _rows(weave, writer, step, scope, mapped)
+    # A row that is left out and was not there before is no update, as in a filter.
+    if is_out is None or old == "None" or weave.newest_check(step.parents[0]) is not None:
+        weave.emit_children(writer, step, scope.changed(value=value, old=old))
+        return
+    with writer.block(f"if not {is_out} or {old} is not None"):
+        weave.emit_children(writer, step, scope.changed(value=value, old=old))
+
+
+def _rows(
+    weave: Weaver, writer: Writer, step: Step, scope: Scope, made: Callable[[str], str]
+) -> tuple[str, str, str | None]:
+    """Write how a table makes its row from that of the table before it, the present one and the
+    old one, and return their names; the third one tells whether the present one is left out."""
+    names, is_out = [], None
+    for part, is_old in ((scope.value, False), (scope.old, True)):
         if part == "None":
             names.append("None")
             continue
-        mapped = call(writer, step.operation.call, scope.changed(value=part))
         names.append(writer.variable("value"))
-        writer.line(f"{names[-1]} = None if {part} is None else {mapped}")
-    weave.emit_children(writer, step, scope.changed(value=names[0], old=names[1]))
+        check = weave.row_check(step, is_old=is_old)
+        if check is None:
+            writer.line(f"{names[-1]} = {made(part)}")
+            continue
+        mark = writer.variable("mark")
+        writer.line(f"{mark} = len({writer.bind(weave.journal.undo, 'undo')})")
+        if not is_old:
+            is_out = writer.variable("is_out")
+            writer.line(f"{is_out} = False")
+        with writer.block("try"):
+            writer.line(f"{names[-1]} = {made(part)}")
+        with writer.block("except Exception as error"):
+            with writer.block(f"if not {writer.bind(check, 'check')}(error, {mark})"):
+                writer.line("raise")
+            writer.line(f"{names[-1]} = None")
+            if not is_old:
+                writer.line(f"{is_out} = True")
+    return names[0], names[1], is_out
 
 
 def cache_name(writer: Writer, keys: KeyCoding, key: str) -> str:

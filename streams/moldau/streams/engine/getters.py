@@ -1,9 +1,13 @@
-"""Find rows of tables: in the store of a step, or made from the rows of the table before it."""
+"""Find rows of tables: in the store of a step, or made from the rows of the table before it.
+
+A row for which the function of a step fails is not in its table, if the policy of the step does not
+end the app: an update of it was left out for the same reason.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.flight import before_flight
@@ -16,14 +20,17 @@ from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.operations import Step
+from moldau.streams.plan.policies import Policy
+from moldau.streams.problems import StreamsError
 
 # Tables that may be ahead of what they have emitted.
 _EMITTING = KeyedTable | WindowedTable | SessionTable | TableJoinOperator | SuppressOperator
 _TABLES = _EMITTING | ResolveOperator | VersionedTable
+_FAILED: Final = object()
 
 
 def as_of_getter(
-    step: Step, operators: Mapping[str, Operator], before: Callable[[str], AsOf]
+    step: Step, operators: Mapping[str, Operator], how: tuple[Callable[[str], AsOf], Policy]
 ) -> AsOf:
     """Return the function that finds the row of a versioned table that was valid at a time."""
     operator = operators.get(step.name)
@@ -31,11 +38,12 @@ def as_of_getter(
         return operator.as_of
     operation = step.operation
     assert isinstance(operation, op.TableFilter | op.TableMapValues)
+    before, policy = how
     get = before(step.parents[0])
 
     def found(key: Any, time: int) -> Row | None:
         view = _filtered if isinstance(operation, op.TableFilter) else _mapped
-        return view(lambda wanted: get(wanted, time), operation)(key)
+        return view(lambda wanted: get(wanted, time), operation, policy)(key)
 
     return found
 
@@ -55,12 +63,13 @@ def newest_check(
 def table_getter(
     step: Step,
     operators: Mapping[str, Operator],
-    before: Callable[[str], Getter],
+    how: tuple[Callable[[str], Getter], Policy],
     *,
     is_emitted: bool,
 ) -> Getter:
     """Return the function that finds a row of the table that `step` makes: the present one, or the
-    one that was emitted last."""
+    one that was emitted last. `how` finds rows of a table before it, and is the policy of `step`.
+    """
     operator = operators.get(step.name)
     if isinstance(operator, _TABLES):
         if not is_emitted:
@@ -69,33 +78,45 @@ def table_getter(
             operator, operator.emitted if isinstance(operator, _EMITTING) else operator.get
         )
     operation = step.operation
+    before, policy = how
     if isinstance(operation, op.TableFilter):
-        return _filtered(before(step.parents[0]), operation)
+        return _filtered(before(step.parents[0]), operation, policy)
     if isinstance(operation, op.TableMapValues):
-        return _mapped(before(step.parents[0]), operation)
+        return _mapped(before(step.parents[0]), operation, policy)
     raise AssertionError(f"{step.name} makes no table with rows that can be found")
 
 
-def _filtered(get: Getter, operation: Any) -> Getter:
+def _filtered(get: Getter, operation: Any, policy: Policy) -> Getter:
     def found(key: Any) -> Row | None:
         row = get(key)
         if row is None:
             return None
-        holds = _called(operation.call, key, row[0])
-        return row if bool(holds) is not operation.is_negated else None
+        holds = _called(operation.call, policy, key, row[0])
+        return row if holds is not _FAILED and bool(holds) is not operation.is_negated else None
 
     return found
 
 
-def _mapped(get: Getter, operation: Any) -> Getter:
+def _mapped(get: Getter, operation: Any, policy: Policy) -> Getter:
     def found(key: Any) -> Row | None:
         row = get(key)
-        if row is None or (value := _called(operation.call, key, row[0])) is None:
+        if row is None:
             return None
-        return value, row[1]
+        value = _called(operation.call, policy, key, row[0])
+        return None if value is None or value is _FAILED else (value, row[1])
 
     return found
 
 
-def _called(call: Call, key: Any, value: Any) -> Any:
-    return call.function(key, value) if call.takes_key else call.function(value)
+def _called(call: Call, policy: Policy, key: Any, value: Any) -> Any:
+    """Return the result of a user's function, `_FAILED` if it fails as often as its policy tries it
+    and the app goes on then."""
+    for attempt in range(policy.retries + 1):
+        try:
+            return call.function(key, value) if call.takes_key else call.function(value)
+        except StreamsError:
+            raise
+        except Exception:
+            if policy.then == "fail" and attempt == policy.retries:
+                raise
+    return _FAILED

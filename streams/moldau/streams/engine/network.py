@@ -37,6 +37,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.joins import References, Resolve, Subscribe, TableJoin
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
+from moldau.streams.plan.policies import Policy
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.journal import Journal
 from moldau.streams.state.spec import StoreSpec
@@ -246,17 +247,29 @@ class Network:
         emission.operator = operator_of(error.__traceback__) or emission.operator
         self.on_error(emission, error)
 
-    def _leaves_out(self, operator: str, error: Exception, mark: int) -> bool:
+    def _leaves_out(
+        self, operator: str, error: Exception, mark: int, *, is_failure: bool = True
+    ) -> bool:
         """Whether an operator with a policy of its own has failed and leaves out what it would pass
-        on; what it did since `mark` is undone then. Else the unit that runs has failed."""
+        on; what it did since `mark` is undone then. Else the unit that runs has failed. Without
+        `is_failure` it was known before that it would fail, and no policy is carried out."""
         assert self.unit is not None
         if operator_of(error.__traceback__) != operator:
             return False
         if not self.unit.is_settled(operator, error):
             return False
         self.journal.roll_back(mark)
-        self.unit.leave_out(operator, error)
+        if is_failure:
+            self.unit.leave_out(operator, error)
         return True
+
+    def row_check(self, step: Step, *, is_old: bool) -> fuse.RowCheck | None:
+        if self._policy(step).then == "fail" or (step.on_error is None and not is_old):
+            return None
+        return partial(self._leaves_out, step.name, is_failure=not is_old)
+
+    def _policy(self, step: Step) -> Policy:
+        return step.on_error or self.program.on_error
 
     # For operators and templates
 
@@ -269,17 +282,21 @@ class Network:
         return self.clocks.setdefault(step.name, Clock())
 
     def getter(self, step: str) -> Getter:
-        return table_getter(self._steps[step], self.operators, self.getter, is_emitted=False)
+        found = self._steps[step]
+        how = self.getter, self._policy(found)
+        return table_getter(found, self.operators, how, is_emitted=False)
 
     def emitted_getter(self, step: str) -> Getter:
-        before = self.emitted_getter
-        return table_getter(self._steps[step], self.operators, before, is_emitted=True)
+        found = self._steps[step]
+        how = self.emitted_getter, self._policy(found)
+        return table_getter(found, self.operators, how, is_emitted=True)
 
     def arrivals(self, step: Step) -> Arrivals | None:
         return Arrivals(self._flight) if step.name in self._meeting else None
 
     def as_of_getter(self, step: str) -> AsOf:
-        return as_of_getter(self._steps[step], self.operators, self.as_of_getter)
+        found = self._steps[step]
+        return as_of_getter(found, self.operators, (self.as_of_getter, self._policy(found)))
 
     def newest_check(self, step: str) -> IsNewest | None:
         return newest_check(self._steps[step], self.operators, self.newest_check)
@@ -335,7 +352,8 @@ class Network:
     def _emit(self, writer: Writer, parent: Step, child: Step, scope: Scope) -> None:
         outer = writer.operator
         writer.operator = child.name
-        if child.on_error is None or child.on_error.then == "fail":
+        is_view = isinstance(child.operation, op.TableFilter | op.TableMapValues)
+        if child.on_error is None or child.on_error.then == "fail" or is_view:
             self._emit_into(writer, parent, child, scope)
         else:
             mark = writer.variable("mark")
