@@ -135,6 +135,7 @@ SPARK_FILES: Final = (
     "tests/pipeline/test_job_on_spark.py",
     "tests/pipeline/test_spark.py",
     "tests/spark/",
+    "tests/streams/pairs/test_on_spark.py",
 )
 """Beginnings of paths: the tests here start Spark, which needs as much memory as all others."""
 

@@ -10,7 +10,7 @@ in a case; the same seed gives the same cases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import combinations, product
 from random import Random
@@ -21,16 +21,27 @@ Columns = Mapping[str, Sequence[str]]
 Allowed = Callable[[Mapping[str, str]], bool]
 """Whether a case is possible. It is asked for parts of cases too: what is not there is possible."""
 Choice = tuple[str, str]
+Apart = Collection[frozenset[str]]
+"""Columns whose choices need not all meet."""
 
-_TRIES: Final = 30
+_TRIES: Final = 12
 """How many random cases compete for the next place."""
 
 
-def covering(columns: Columns, allowed: Allowed, *, seed: int, strength: int = 2) -> list[Case]:
-    """Return the cases. With a `strength` of 3 every three choices occur together."""
+def covering(
+    columns: Columns, allowed: Allowed, *, seed: int, strength: int = 2, apart: Apart = ()
+) -> list[Case]:
+    """Return the cases. With a `strength` of 3 every three choices occur together, but those of
+    columns `apart`."""
+    return list(cases_of(columns, allowed, seed=seed, strength=strength, apart=apart))
+
+
+def cases_of(
+    columns: Columns, allowed: Allowed, *, seed: int, strength: int = 2, apart: Apart = ()
+) -> Iterator[Case]:
+    """Yield the cases, those with the most pairs that are new first."""
     random = Random(seed)
-    left = set(_groups(columns, allowed, strength))
-    cases = []
+    left = set(_groups(columns, allowed, strength, apart))
     while left:
         begins = min(left) if random.random() < 0.5 else random.choice(sorted(left))
         tries = [_case(columns, allowed, begins, random) for _ in range(_TRIES)]
@@ -40,8 +51,7 @@ def covering(columns: Columns, allowed: Allowed, *, seed: int, strength: int = 2
             continue
         best = max(possible, key=lambda each: len(left & _within(each, strength)))
         left -= _within(best, strength)
-        cases.append(best)
-    return cases
+        yield best
 
 
 def of_day(cases: Sequence[Case], count: int, day: date) -> list[Case]:
@@ -55,8 +65,12 @@ def name_of(case: Case) -> str:
     return " ".join(f"{name}={choice}" for name, choice in case.items())
 
 
-def _groups(columns: Columns, allowed: Allowed, strength: int) -> Iterator[tuple[Choice, ...]]:
+def _groups(
+    columns: Columns, allowed: Allowed, strength: int, apart: Apart
+) -> Iterator[tuple[Choice, ...]]:
     for names in combinations(columns, strength):
+        if any(each <= set(names) for each in apart):
+            continue
         for choices in product(*(columns[name] for name in names)):
             group = tuple(zip(names, choices, strict=True))
             if allowed(dict(group)):

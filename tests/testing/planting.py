@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.testing.covering import Allowed, Case, Columns, covering, name_of
+from tests.testing.covering import Allowed, Apart, Case, Columns, cases_of, name_of
 
 SEEDS: Final = (1, 2, 3)
 """The seeds whose cases look for a planted fault."""
@@ -39,10 +39,15 @@ class Suite(NamedTuple):
     opened: Callable[[], AbstractContextManager[Run]]
     """Starts what all cases share."""
     faults: Mapping[str, Fault]
+    apart: Apart = frozenset()
+
+    def cases(self, seed: int, strength: int = 2) -> Iterator[Case]:
+        """Yield the cases of a seed."""
+        return cases_of(self.columns, self.allowed, seed=seed, strength=strength, apart=self.apart)
 
     def cases_of(self, fault: str) -> list[Case]:
         """Return the cases that may find a fault."""
-        found = [case for seed in SEEDS for case in covering(self.columns, self.allowed, seed=seed)]
+        found = [case for seed in SEEDS for case in self.cases(seed)]
         return [case for case in found if self.faults[fault].where.items() <= case.items()]
 
     def finds(self, fault: str) -> bool:
@@ -77,7 +82,7 @@ def command(suite: Suite, program: str, description: str | None) -> int:
     parser.add_argument("--plant", choices=suite.faults, help="a fault; end when it is found")
     parser.add_argument("--with", dest="having", action="append", default=[], metavar="NAME=CHOICE")
     given = parser.parse_args()
-    cases = covering(suite.columns, suite.allowed, seed=given.seed, strength=given.strength)
+    cases = list(suite.cases(given.seed, given.strength))
     if given.plant:
         cases = suite.cases_of(given.plant)
     wanted = dict(each.split("=", 1) for each in given.having)

@@ -1,4 +1,7 @@
-"""The columns of the cases of Streams: what may meet in one app, and what cannot."""
+"""The columns of the cases of Streams: what may meet in one app, and what cannot.
+
+An app has a step, a fold and a join, each with an output of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,54 +9,91 @@ from collections.abc import Mapping
 from typing import Final
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "operator": (
-        "map",
+    "step": ("map", "flat map", "merge", "repartition", "many topics"),
+    "fold": (
         "count",
         "reduce",
-        "collect",
-        "window",
-        "session",
+        "sum",
+        "distinct",
         "cogroup",
-        "table",
-        "foreign key",
-        "global",
+        "process",
+        "tumbling",
+        "hopping",
+        "sliding",
+        "session",
+        "counted",
+        "suppress",
+        "close",
     ),
+    "join": (
+        "global",
+        "lookup",
+        "left lookup",
+        "versioned",
+        "streams",
+        "left streams",
+        "to table",
+        "table",
+        "regroup",
+        "tables",
+        "outer tables",
+        "foreign key",
+        "left foreign key",
+    ),
+    "engine": ("embedded", "spark"),
     "guarantee": ("exactly_once_v2", "at_least_once"),
-    "way": ("sync", "async", "batch"),
+    "way": ("sync", "async", "batch", "columns"),
     "branch": ("none", "sibling"),
-    "policy": ("none", "skip", "retry", "dead letter", "app skips"),
+    "policy": ("none", "skip", "retry", "dead letter", "app skips", "stop"),
     "writer": ("murmur2", "crc32", "undeclared crc32", "round robin"),
     "odd": ("none", "null keys", "late", "tombstones"),
+    "store": ("usual", "no cache", "every update", "small buffers", "no changelog"),
     "partitions": ("1", "3"),
-    "workers": ("1", "2"),
-    "fault": ("none", "kill", "broker", "wiped", "again"),
+    "workers": ("1", "2", "3"),
+    "fault": ("none", "kill", "again", "broker", "wiped", "lost", "moved"),
 }
-"""Names and choices. A new operator or policy is a choice here, or a column."""
+"""Names and choices. A new operator or policy is a choice here, or a column.
 
-_BY_KEY: Final = ("table", "foreign key")
-"""Operators that read a topic as a table: a key has one partition, and a null value removes it."""
+A store is "wiped" when its worker stops, and "lost" with a worker that is killed; "again" kills a
+worker twice, the second time as it starts; with "moved" another worker joins and the first leaves.
+"""
+
+APART: Final = frozenset({frozenset({"fold", "join"})}) | {
+    frozenset({name, "step"}) for name in ("fold", "join")
+}
+"""Columns whose choices need not all meet: they share what is in front of them, and no more."""
+
+_SPARK: Final = {"engine": ("spark",)}
 
 IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
-    {"operator": _BY_KEY, "writer": ("round robin",)},
     # With one partition there is nothing to choose.
     {"writer": ("crc32", "undeclared crc32", "round robin"), "partitions": ("1",)},
+    # The rows of two tables lie where their writers put them, so the app has to know.
+    {"join": ("tables", "outer tables"), "writer": ("undeclared crc32",)},
+    # The last line of a key is the last one that was written only if they all are in one partition.
+    {"join": ("to table",), "writer": ("round robin",)},
+    {"join": ("to table",), "odd": ("null keys",)},
+    # An expression that fails does so each time.
+    {"way": ("columns",), "policy": ("retry",)},
+    # What is lost with its worker has to be there in the end.
+    {"store": ("no changelog",), "fault": ("kill", "again", "wiped", "lost", "moved")},
+    {"store": ("no changelog",), "policy": ("stop",)},
+    {"store": ("no changelog",), "workers": ("2", "3")},
+    # Records that count twice go on into more windows.
     {
-        "operator": tuple(each for each in COLUMNS["operator"] if each not in _BY_KEY),
-        "odd": ("tombstones",),
+        "fold": ("counted",),
+        "guarantee": ("at_least_once",),
+        "fault": ("kill", "again", "broker", "lost"),
     },
-    # A table has no steps before its operator, and so no branch beside them.
-    {"operator": _BY_KEY, "branch": ("sibling",)},
-    # A table's functions are synchronous.
-    {"operator": _BY_KEY, "way": ("async", "batch")},
-    # What a step of a table does with a value that fails is another column, not yet here.
-    {"operator": _BY_KEY, "policy": ("skip", "retry", "dead letter", "app skips")},
+    {"fold": ("counted",), "guarantee": ("at_least_once",), "policy": ("stop",)},
+    # What Spark's engine refuses, or has in another place: workers, directories and their stores.
+    {**_SPARK, "fold": ("process",)},
+    {**_SPARK, "workers": ("2", "3")},
+    {**_SPARK, "store": ("no cache", "small buffers", "no changelog")},
+    {**_SPARK, "fault": ("wiped", "lost", "moved")},
 )
 
 
 def allowed(case: Mapping[str, str]) -> bool:
     """Whether the case, or the part of one, is possible."""
     return not any(all(case.get(n) in these for n, these in rule.items()) for rule in IMPOSSIBLE)
-
-
-def is_table(case: Mapping[str, str]) -> bool:
-    return case["operator"] in _BY_KEY

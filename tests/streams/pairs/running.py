@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -22,129 +14,123 @@ from typing import Final
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.conformance.broker import MoldauBroker
-from tests.streams.pairs.model import (
-    BEGAN_MS,
-    KEYS,
-    RECORDS,
-    Line,
-    copy_problems,
-    key_of,
-    letters,
-    lines,
-    problems,
-)
+from tests.streams.pairs import model
+from tests.streams.pairs.model import Case, Line
+from tests.streams.pairs.workers import Workers
 
-ROOT: Final = Path(__file__).parents[3]
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 90.0
 _LOOK_S: Final = 0.3
-_SESSION_MS: Final = 6_000
-_STOP_S: Final = 60
+_STARTING_S: Final = 1.0
 _RESTING: Final = threading.Event()
+_INPUTS: Final = ("lines", "rows", "names")
+_OUTPUTS: Final = ("step", "step-even", "fold", "join", "copy", "dead")
 _numbers: Final = count(1)
 
 
-@dataclass(slots=True)
-class Workers:
-    """The processes of an app, each with a directory and a log."""
+class Output:
+    """What is committed in the outputs of a case."""
 
-    case: Mapping[str, str]
-    name: str
-    broker: MoldauBroker
-    folder: Path
-    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    def __init__(self, broker: MoldauBroker, name: str) -> None:
+        self.records: dict[str, list[tuple[str, str]]] = {each: [] for each in _OUTPUTS}
+        with Consumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as consumer:
+            topics = [f"{name}-{each}" for each in _OUTPUTS]
+            where = [part for topic in topics for part in consumer.partitions(topic)]
+            consumer.assign(where)
+            ends = consumer.end_offsets(where)
+            while any((consumer.position(each) or 0) < end for each, end in ends.items()):
+                for part in consumer.poll(1.0):
+                    topic = part.topic.removeprefix(f"{name}-")
+                    for each in part.records:
+                        value = b"" if each.value is None else each.value
+                        self.records[topic].append(((each.key or b"").decode(), value.decode()))
+        self.records["step"] += self.records.pop("step-even")
 
-    def start(self, worker: int) -> None:
-        words = [
-            sys.executable,
-            "-m",
-            "moldau.cli",
-            "streams",
-            "run",
-            "tests.streams.pairs.app:app",
-        ]
-        words += ["--bootstrap", self.broker.bootstrap_servers]
-        words += ["--state", str(self.state(worker))]
-        for setting in (
-            "commit.interval.ms=100",
-            f"processing.guarantee={self.case['guarantee']}",
-            f"consumer.session.timeout.ms={_SESSION_MS}",
-            "consumer.heartbeat.interval.ms=500",
-        ):
-            words += ["--set", setting]
-        env = {**os.environ, "APP": self.name, "CASE": json.dumps(dict(self.case))}
-        env["BEGAN_MS"] = str(BEGAN_MS)
-        with self.log(worker).open("ab") as log:
-            self.processes[worker] = subprocess.Popen(  # noqa: S603 - our own command
-                words, env=env, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
+    def problems(self, case: Case, ends: Mapping[str, model.End]) -> list[str]:
+        """Return what is wrong with the outputs that are to end so."""
+        wrong = []
+        for output, end in ends.items():
+            found = self.records[output]
+            values = Counter(value for _, value in found)
+            keys = sum(bool(value) for _, value in found)
+            double = model.may_double(case)
+            wrong += [
+                f"{output}: {each}"
+                for each in end.problems(values, dict(found), keys=keys, may_double=double)
+            ]
+        return wrong
 
-    def state(self, worker: int) -> Path:
-        return self.folder / f"{self.name}-state-{worker}"
-
-    def log(self, worker: int) -> Path:
-        return self.folder / f"{self.name}-{worker}.log"
-
-    def kill(self, worker: int) -> None:
-        process = self.processes.pop(worker)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(_STOP_S)
-
-    def stop(self, worker: int) -> str | None:
-        """Stop a worker in order. Return what is wrong with its end."""
-        process = self.processes.pop(worker)
-        process.terminate()
-        code = process.wait(_STOP_S)
-        log = self.log(worker).read_text(errors="replace")
-        if code not in (0, -signal.SIGTERM):  # the latter before it has begun to listen to signals
-            return f"worker {worker} ended with {code}: {log[-600:]}"
-        return f"worker {worker} wrote a traceback: {log[-900:]}" if "Traceback" in log else None
-
-    def ended(self) -> list[str]:
-        """Return the last words of workers that have ended by themselves."""
-        return [
-            f"worker {each} ended with {process.poll()}: {self.log(each).read_text()[-600:]}"
-            for each, process in self.processes.items()
-            if process.poll() is not None
-        ]
+    def letter_problems(self, case: Case) -> list[str]:
+        """Return what is wrong with the dead letters."""
+        found = {int(value.split()[1]) for _, value in self.records["dead"]}
+        wanted = model.letters(case)
+        return [] if found == wanted else [f"dead letters {sorted(found)}, not {sorted(wanted)}"]
 
 
-def run_case(broker: MoldauBroker, folder: Path, case: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with the end of the app."""
+def run_case(broker: MoldauBroker, folder: Path, case: Case) -> list[str]:
+    """Return what is wrong with the ends of the app."""
     name = f"pairs{next(_numbers)}"
     _make_topics(broker, name, case)
     workers = Workers(case, name, broker, folder)
-    given = lines(case)
-    _send(broker, name, case, given[: RECORDS // 2])
-    wrong: list[str] = []
+    half = model.RECORDS // 2
+    _send(broker, name, case, "names", model.names(case))
+    _send(broker, name, case, "rows", model.rows(case)[:half])
+    _send(broker, name, case, "lines", model.lines(case)[:half])
     try:
-        for worker in range(int(case["workers"])):
-            workers.start(worker)
-        _await(lambda: bool(_output(broker, name)[0]), PATIENCE_S)
-        wrong += _fault(workers, case)
-        _send(broker, name, case, given[RECORDS // 2 :])
-        found: list[str] = ["nothing was read"]
-
-        def is_right() -> bool:
-            found[:] = problems(case, *_output(broker, name)) or _beside(broker, name, case)
-            return not found or bool(workers.ended())
-
-        _await(is_right, PATIENCE_S)
-        wrong += [*workers.ended(), *found]
+        workers.start_all()
+        wrong = _repaired(workers) if case["policy"] == "stop" else []
+        _await(lambda: bool(workers.ended() or Output(broker, name).records["step"]))
+        wrong += workers.ended()
+        wrong += _fault(workers, case) if not wrong else []
+        _send(broker, name, case, "rows", model.rows(case)[half:])
+        _send(broker, name, case, "lines", model.lines(case)[half:])
+        wrong = wrong or _come_to(workers, case, is_closed=False)
+        _send(broker, name, case, "lines", model.closing())
+        wrong = wrong or _come_to(workers, case, is_closed=True)
         for worker in list(workers.processes):
-            said = workers.stop(worker)
-            wrong += [] if said is None else [said]
+            wrong += workers.stop(worker)
         # What comes after it was right, such as a record that counts twice.
-        if not wrong:
-            wrong += problems(case, *_output(broker, name)) + _beside(broker, name, case)
+        return wrong or _problems(workers, case, is_closed=True)
     finally:
         for worker in list(workers.processes):
             workers.kill(worker)
+
+
+def _repaired(workers: Workers) -> list[str]:
+    """Wait until a record has stopped all workers, and start the repaired app. Return what is wrong
+    with their ends."""
+    _await(workers.have_stopped)
+    wrong = workers.stop_problems()
+    workers.is_repaired = True
+    workers.start_all()
     return wrong
 
 
-def _fault(workers: Workers, case: Mapping[str, str]) -> list[str]:
+def _come_to(workers: Workers, case: Case, *, is_closed: bool) -> list[str]:
+    """Wait until the ends are right, and return what is wrong with them."""
+    found = ["nothing was read"]
+
+    def is_right() -> bool:
+        found[:] = _problems(workers, case, is_closed=is_closed)
+        return not found or bool(workers.ended())
+
+    _await(is_right)
+    return [*workers.ended(), *found]
+
+
+def _problems(workers: Workers, case: Case, *, is_closed: bool) -> list[str]:
+    """Before the last lines only the step is looked at: all lines before them are done then."""
+    output, ends = Output(workers.broker, workers.name), model.ends(case, is_closed=is_closed)
+    if not is_closed:
+        return output.problems(case, {"step": ends["step"]})
+    return output.problems(case, ends) + output.letter_problems(case)
+
+
+def _fault(workers: Workers, case: Case) -> list[str]:
+    """Have the fault of the case. Return what is wrong with workers that stop in order."""
     match case["fault"]:
         case "kill":
             workers.kill(0)
@@ -153,99 +139,61 @@ def _fault(workers: Workers, case: Mapping[str, str]) -> list[str]:
             for _ in range(2):
                 workers.kill(0)
                 workers.start(0)
-                _RESTING.wait(1.0)
-        case "wiped":
-            said = workers.stop(0)
-            shutil.rmtree(workers.state(0))
+                _RESTING.wait(_STARTING_S)
+        case "lost":
+            workers.kill(0)
+            workers.wipe(0)
             workers.start(0)
-            return [] if said is None else [said]
+        case "wiped":
+            wrong = workers.stop(0)
+            workers.wipe(0)
+            workers.start(0)
+            return wrong
+        case "moved":
+            workers.start(int(case["workers"]))
+            _RESTING.wait(_STARTING_S)
+            return workers.stop(0)
         case "broker":
             workers.broker.kill()
             workers.broker.start()
     return []
 
 
-def _make_topics(broker: MoldauBroker, name: str, case: Mapping[str, str]) -> None:
-    partitions = int(case["partitions"])
+def _make_topics(broker: MoldauBroker, name: str, case: Case) -> None:
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        for topic in ("lines", "out", "names", "dead", "copy"):
-            admin.create_topic(NewTopic(f"{name}-{topic}", partitions, 1))
-    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        for number in range(KEYS):
-            key = key_of(number).encode()
-            where = None if case["writer"] == "undeclared crc32" else _partition(case, number, key)
-            producer.send(f"{name}-names", b"name", key=key, partition=where)
-        producer.flush()
+        for topic in (*_INPUTS, *_OUTPUTS):
+            admin.create_topic(NewTopic(f"{name}-{topic}", int(case["partitions"]), 1))
 
 
-def _partition(case: Mapping[str, str], number: int, key: bytes | None) -> int | None:
-    """Return where the writer of the case puts a record; None as our client does (murmur2)."""
+def _partition(case: Case, topic: str, number: int, key: bytes | None) -> int | None:
+    """Return where the writer of an input puts a record; None as our client does (murmur2). All
+    rows of a key are in one partition, and the names where the app looks for them."""
     partitions = int(case["partitions"])
     if case["writer"] == "round robin":
-        return number % partitions
+        return number % partitions if topic == "lines" else None
+    if case["writer"] == "undeclared crc32" and topic == "names":
+        return None
     if case["writer"].endswith("crc32") and key is not None:
         return zlib.crc32(key) % partitions
     return None
 
 
-def _send(broker: MoldauBroker, name: str, case: Mapping[str, str], given: Sequence[Line]) -> None:
+def _send(broker: MoldauBroker, name: str, case: Case, topic: str, given: Iterable[Line]) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for each in given:
             key = None if each.key is None else each.key.encode()
             producer.send(
-                f"{name}-lines",
+                f"{name}-{topic}",
                 None if each.value is None else each.value.encode(),
                 key=key,
-                partition=_partition(case, each.number, key),
+                partition=_partition(case, topic, each.number, key),
                 timestamp_ms=each.timestamp_ms,
             )
         producer.flush()
 
 
-def _output(broker: MoldauBroker, name: str) -> tuple[Counter[str], dict[str, str]]:
-    """Return all committed values of the output, and the last one of each key."""
-    values: Counter[str] = Counter()
-    last: dict[str, str] = {}
-    for key, value in _read(broker, f"{name}-out"):
-        if value is not None:
-            values[value] += 1
-        last[key] = value or ""
-    return values, last
-
-
-def _beside(broker: MoldauBroker, name: str, case: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with the outputs beside that of the operator."""
-    copied = Counter(value or "" for _, value in _read(broker, f"{name}-copy"))
-    return _letters(broker, name, case) + copy_problems(case, copied)
-
-
-def _letters(broker: MoldauBroker, name: str, case: Mapping[str, str]) -> list[str]:
-    found = {int(value.split()[1]) for _, value in _read(broker, f"{name}-dead") if value}
-    wanted = letters(case)
-    return [] if found == wanted else [f"dead letters {sorted(found)} and not {sorted(wanted)}"]
-
-
-def _read(broker: MoldauBroker, topic: str) -> list[tuple[str, str | None]]:
-    found = []
-    with Consumer(
-        bootstrap_servers=broker.bootstrap_servers,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-    ) as consumer:
-        where = consumer.partitions(topic)
-        consumer.assign(where)
-        ends = consumer.end_offsets(where)
-        while any((consumer.position(each) or 0) < end for each, end in ends.items()):
-            for part in consumer.poll(1.0):
-                for each in part.records:
-                    value = None if each.value is None else each.value.decode()
-                    found.append(((each.key or b"").decode(), value))
-    return found
-
-
-def _await(is_enough: object, seconds: float) -> None:
-    """Wait until it is so, or the time is over: what is wrong is told by the caller."""
-    assert callable(is_enough)
-    until = time.monotonic() + seconds
+def _await(is_enough: Callable[[], bool]) -> None:
+    """Wait until it is so, or the time is over: what is wrong is found by the caller."""
+    until = time.monotonic() + PATIENCE_S
     while not is_enough() and time.monotonic() < until:
         _RESTING.wait(_LOOK_S)

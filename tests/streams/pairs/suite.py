@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance.broker import MoldauBroker
-from tests.streams.pairs.columns import COLUMNS, allowed
+from tests.streams.pairs.columns import APART, COLUMNS, allowed
 from tests.streams.pairs.running import run_case
 from tests.testing.planting import Fault, Run, Suite
 
@@ -26,7 +26,7 @@ Journal.roll_back = lambda self, mark=0: None
 from moldau.streams.dsl import foreign_keys
 foreign_keys.answer_partition = lambda answer: None
 """,
-        {"operator": "foreign key", "writer": "undeclared crc32"},
+        {"join": "foreign key", "writer": "undeclared crc32"},
     ),
     "a record that fails is gone without a dead letter": Fault(
         """
@@ -47,4 +47,4 @@ def opened() -> Iterator[Run]:
             yield lambda case: run_case(broker, folder, case)
 
 
-SUITE: Final = Suite(COLUMNS, allowed, opened, FAULTS)
+SUITE: Final = Suite(COLUMNS, allowed, opened, FAULTS, APART)

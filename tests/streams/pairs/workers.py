@@ -1,0 +1,138 @@
+"""The processes of an app, on its own engine or as a driver of Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from moldau.spark.java import find_java
+from tests.conformance.broker import MoldauBroker
+from tests.spark.conftest import QUICK_JAVA
+from tests.streams.pairs.model import BEGAN_MS, Case
+
+_ROOT: Final = Path(__file__).parents[3]
+_SESSION_MS: Final = 6_000
+_STOP_S: Final = 60
+_STORES: Final = {
+    "no cache": ("statestore.cache.max.bytes=0",),
+    "small buffers": (
+        "uncommitted.bytes.max=2000",
+        "buffered.records.per.partition=1",
+        "rocksdb.write.buffer.bytes=65536",
+        "rocksdb.block.cache.bytes=0",
+    ),
+}
+_SPARK: Final = (
+    f"--conf spark.executor.memory=512m --conf 'spark.executor.extraJavaOptions={QUICK_JAVA}' "
+    f"--driver-java-options '{QUICK_JAVA}' pyspark-shell"
+)
+
+
+@dataclass(slots=True)
+class Workers:
+    """Each worker has a directory and a log."""
+
+    case: Case
+    name: str
+    broker: MoldauBroker
+    folder: Path
+    is_repaired: bool = False
+    """Whether the function that stops the app works from now on."""
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, worker: int) -> None:
+        env = {
+            **os.environ,
+            "APP": self.name,
+            "CASE": json.dumps(dict(self.case)),
+            "BEGAN_MS": str(BEGAN_MS),
+        }
+        words = ["streams", "run", "tests.streams.pairs.app:app"]
+        words += ["--bootstrap", self.broker.bootstrap_servers]
+        settings = [f"processing.guarantee={self.case['guarantee']}"]
+        if self.case["engine"] == "spark":
+            words += ["--engine", "spark", "--master", "local[2]"]
+            words += ["--checkpoint", str(self.state(worker))]
+            env |= {"JAVA_HOME": find_java().home, "SPARK_LOCAL_IP": "127.0.0.1"}
+            env["PYSPARK_SUBMIT_ARGS"] = _SPARK
+        else:
+            words += ["--state", str(self.state(worker))]
+            settings += ["commit.interval.ms=100", "consumer.heartbeat.interval.ms=500"]
+            settings += [f"consumer.session.timeout.ms={_SESSION_MS}"]
+            settings += _STORES.get(self.case["store"], ())
+        for each in settings:
+            words += ["--set", each]
+        if self.is_repaired:
+            env["REPAIRED"] = "yes"
+        with self._log(worker).open("ab") as log:
+            self.processes[worker] = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-m", "moldau.cli", *words],
+                env=env, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def start_all(self) -> None:
+        for worker in range(int(self.case["workers"])):
+            self.start(worker)
+
+    def state(self, worker: int) -> Path:
+        return self.folder / f"{self.name}-state-{worker}"
+
+    def wipe(self, worker: int) -> None:
+        """Remove what a worker has on its disk."""
+        shutil.rmtree(self.state(worker), ignore_errors=True)
+
+    def kill(self, worker: int) -> None:
+        process = self.processes.pop(worker)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(_STOP_S)
+
+    def stop(self, worker: int) -> list[str]:
+        """Stop a worker in order. Return what is wrong with its end."""
+        process = self.processes.pop(worker)
+        process.terminate()
+        code = process.wait(_STOP_S)
+        said = self.said(worker)
+        if code not in (0, -signal.SIGTERM):  # the latter before it has begun to listen to signals
+            return [f"worker {worker} ended with {code}: {said[-600:]}"]
+        return [f"worker {worker} wrote a traceback: {said[-900:]}"] * ("Traceback" in said)
+
+    def said(self, worker: int) -> str:
+        """Return the log of a worker."""
+        return self._log(worker).read_text(errors="replace")
+
+    def _log(self, worker: int) -> Path:
+        return self.folder / f"{self.name}-{worker}.log"
+
+    def ended(self) -> list[str]:
+        """Return the last words of workers that have ended by themselves."""
+        return [
+            f"worker {each} ended with {process.poll()}: {self.said(each)[-600:]}"
+            for each, process in self.processes.items()
+            if process.poll() is not None
+        ]
+
+    def have_stopped(self) -> bool:
+        """Whether all workers have ended by themselves."""
+        return len(self.ended()) == len(self.processes)
+
+    def stop_problems(self) -> list[str]:
+        """Return what is wrong with the ends of workers that a record has stopped: each says which,
+        in lines of its own. They are no longer known then."""
+        wrong = []
+        for worker, process in self.processes.items():
+            code, said = process.poll(), self.said(worker)
+            if code != 1 or f"{self.name}-" not in said or "Traceback" in said:
+                wrong.append(f"worker {worker} was to stop and has {code}: {said[-600:]}")
+        for worker in list(self.processes):
+            self.kill(worker)
+        return wrong
