@@ -1,24 +1,24 @@
-"""Runs a case: a table over a topic into a table or a file, with workers in processes."""
+"""Runs a case: a table or a file over a topic into another one, with workers in processes."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from itertools import count
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from moldau.client.sync import Consumer, Producer
 from tests.conformance.broker import MoldauBroker
-from tests.connect.pairs.model import ADDED, Row, bad_values, problems, rows
-from tests.connect.processes import Worker, command
-from tests.databases import TestDatabase
+from tests.connect.pairs.chain import Chain
+from tests.connect.pairs.databases import Databases
+from tests.connect.pairs.ends import Origin, found_rows
+from tests.connect.pairs.model import Case, Row, bad_values, problems, rows
+from tests.connect.processes import Worker
+from tests.databases.target import TestDatabase
 
 PATIENCE_S: Final = 90.0
 LATE: Final = 20
@@ -27,143 +27,45 @@ _POLLS_S: Final = 1.5
 """Time for a source to read what is committed."""
 _LOOK_S: Final = 0.2
 _RESTING: Final = threading.Event()
-_numbers: Final = count(1)
-_CONVERTERS: Final[Mapping[str, str]] = {
-    "json with schemas": "org.apache.kafka.connect.json.JsonConverter",
-    "avro": "io.confluent.connect.avro.AvroConverter",
-}
-_TRANSFORMS: Final[Mapping[str, Mapping[str, str]]] = {
-    "none": {},
-    "insert": {"type": "InsertField$Value", "static.field": "region", "static.value": ADDED},
-    "cast": {"type": "Cast$Value", "spec": "amount:string"},
-    "replace": {"type": "ReplaceField$Value", "exclude": "name"},
-    "mask": {"type": "MaskField$Value", "fields": "name"},
-}
 
 
-class Chain:
-    """The connectors of a case."""
+class Scene:
+    """What all cases share."""
 
     def __init__(
-        self, broker: MoldauBroker, registry: str, folder: Path, case: Mapping[str, str]
+        self, broker: MoldauBroker, registry: str, folder: Path, databases: Databases
     ) -> None:
         self.broker = broker
-        self.case = case
-        self.name = f"pairs{next(_numbers)}"
-        self.topic = f"{self.name}-item"
-        self.file = folder / f"{self.name}.jsonl"
-        self.dead = f"{self.name}-dead"
-        converter = {"value.converter": _CONVERTERS[case["converter"]]}
-        if case["converter"] == "avro":
-            converter["value.converter.schema.registry.url"] = registry
-        self._converter = converter
-
-    @contextmanager
-    def worker(self) -> Iterator[Worker]:
-        once = "enabled" if self.case["once"] == "exactly" else "disabled"
-        given = {
-            "group.id": self.name,
-            "config.storage.topic": f"{self.name}-configs",
-            "offset.storage.topic": f"{self.name}-offsets",
-            "status.storage.topic": f"{self.name}-status",
-            "offset.storage.partitions": "2",
-            "offset.flush.interval.ms": "200",
-            "errors.restart.backoff.ms": "100",
-            "session.timeout.ms": "6000",
-            "heartbeat.interval.ms": "1000",
-            "scheduled.rebalance.max.delay.ms": "0",
-            "consumer.session.timeout.ms": "6000",
-            "consumer.heartbeat.interval.ms": "1000",
-            "exactly.once.source.support": once,
-            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-        }
-        words = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-        with command(
-            "start", "--bootstrap", self.broker.bootstrap_servers, "--listen", "127.0.0.1:0",
-            *words, environment={},
-        ) as worker:  # fmt: skip
-            yield worker
-
-    def source(self, url: str) -> dict[str, str]:
-        case = self.case
-        keys = {"incrementing.column.name": "id", "timestamp.column.name": "changed"}
-        transform = _TRANSFORMS[case["transform"]]
-        return {
-            "connector.class": "JdbcSource",
-            "connection.url": url,
-            "mode": case["source"],
-            **{
-                name: column
-                for name, column in keys.items()
-                if name.split(".")[0] in case["source"]
-            },
-            "table.whitelist": "item",
-            "topic.prefix": f"{self.name}-",
-            "poll.interval.ms": "50",
-            "batch.max.rows": "20",
-            **self._converter,
-            **({"transforms": "t"} if transform else {}),
-            **{f"transforms.t.{name}": value for name, value in transform.items()},
-        }
-
-    def sink(self, url: str) -> dict[str, str]:
-        case = self.case
-        tolerance: dict[str, str] = {}
-        if case["tolerance"] != "none":
-            tolerance["errors.tolerance"] = "all"
-        if case["tolerance"] == "dead letters":
-            tolerance["errors.deadletterqueue.topic.name"] = self.dead
-            tolerance["errors.deadletterqueue.topic.replication.factor"] = "1"
-        given = {"topics": self.topic, **self._converter, **tolerance}
-        if case["sink"] == "lines":
-            return {
-                **given,
-                "connector.class": "FileStreamSink",
-                "file": str(self.file),
-                "format": "jsonl",
-            }
-        key = {"pk.mode": "record_value", "pk.fields": "id"} if case["sink"] == "upsert" else {}
-        return {
-            **given,
-            **key,
-            "connector.class": "JdbcSink",
-            "connection.url": url,
-            "table.name.format": "copies",
-            "insert.mode": case["sink"],
-            "auto.create": "true",
-        }
+        self.registry = registry
+        self.folder = folder
+        self.databases = databases
 
 
-def run_case(
-    broker: MoldauBroker, registry: str, folder: Path, databases: tuple[TestDatabase, TestDatabase],
-    case: Mapping[str, str],
-) -> list[str]:  # fmt: skip
+def run_case(scene: Scene, case: Case) -> list[str]:
     """Return what is wrong with what the sink has in the end."""
-    origin, target = databases
-    chain = Chain(broker, registry, folder, case)
-    origin.run(
-        "CREATE TABLE item (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(4000), amount BIGINT, "
-        "changed TIMESTAMP NOT NULL)"
-    )
-    given = rows()
+    database, target = (scene.databases.new(case["database"]) for _ in range(2))
+    chain = Chain(scene.broker, scene.registry, scene.folder, case)
+    origin = Origin(chain, database)
+    given = rows(case)
     half = len(given) // 2
-    _insert(origin, given[:half])
+    origin.insert(given[:half])
     with ExitStack() as on_end:
         workers = [on_end.enter_context(chain.worker()) for _ in range(int(case["workers"]))]
-        _create(workers[0], f"{chain.name}-in", chain.source(origin.url))
-        _create(workers[0], f"{chain.name}-out", chain.sink(target.url))
-        _await(lambda: len(_found(chain, target)) > half // 4)
+        _create(workers[0], f"{chain.name}-in", chain.source(database))
+        _create(workers[0], f"{chain.name}-out", chain.sink(target))
+        _await(lambda: len(found_rows(chain, target)) > half // 4)
         _send_bad(chain)
-        _fault(chain, case, workers, on_end)
+        _fault(scene, chain, workers, on_end)
+        if case["change"] == "column":
+            origin.change()
         if case["commits"] == "late":
-            _insert_late(origin, given[half:])
+            _insert_late(origin, database, given[half:])
         else:
-            _insert(origin, given[half:])
+            origin.insert(given[half:])
         wrong: list[str] = []
 
         def is_right() -> bool:
-            wrong[:] = problems(case, _found(chain, target)) + _letters(chain)
+            wrong[:] = problems(case, found_rows(chain, target)) + _letters(chain)
             return not wrong
 
         _await(is_right)
@@ -173,7 +75,7 @@ def run_case(
             if worker.process.poll() is None and worker.stop() != 0:
                 wrong.append("a worker did not stop in order")
     # What comes after it was right, such as a row that comes twice.
-    return wrong or problems(case, _found(chain, target)) + _twice_in_topic(chain)
+    return wrong or problems(case, found_rows(chain, target)) + _twice_in_topic(chain)
 
 
 def _create(worker: Worker, name: str, config: Mapping[str, str]) -> None:
@@ -187,28 +89,18 @@ def _create(worker: Worker, name: str, config: Mapping[str, str]) -> None:
     assert answer[0] == 201, answer
 
 
-def _insert(database: TestDatabase, given: list[Row]) -> None:
-    database.insert("item", [_fields(each) for each in given])
-
-
-def _insert_late(database: TestDatabase, given: list[Row]) -> None:
+def _insert_late(origin: Origin, database: TestDatabase, given: list[Row]) -> None:
     """Commit the first of these rows after the others, which have been read meanwhile."""
     with database.session() as connection:
         for each in given[:LATE]:
-            connection.exec_driver_sql("INSERT INTO item VALUES (%s, %s, %s, %s)", _fields(each))
-        _insert(database, given[LATE:])
+            origin.insert_one(connection, each)
+        origin.insert(given[LATE:])
         _RESTING.wait(_POLLS_S)
         connection.commit()
 
 
-def _fields(row: Row) -> tuple[Any, ...]:
-    """Return a row as it is inserted now: a source by time knows no row of the past."""
-    at = datetime.now(UTC) + timedelta(microseconds=10 * row.id)
-    return row.id, row.name, row.amount, at.strftime("%Y-%m-%d %H:%M:%S.%f")
-
-
-def _fault(chain: Chain, case: Mapping[str, str], workers: list[Worker], on_end: ExitStack) -> None:
-    match case["fault"]:
+def _fault(scene: Scene, chain: Chain, workers: list[Worker], on_end: ExitStack) -> None:
+    match chain.case["fault"]:
         case "task":
             for pid in workers[0].task_pids()[:1]:
                 with suppress(ProcessLookupError):
@@ -222,34 +114,8 @@ def _fault(chain: Chain, case: Mapping[str, str], workers: list[Worker], on_end:
         case "broker":
             chain.broker.kill()
             chain.broker.start()
-
-
-def _found(chain: Chain, target: TestDatabase) -> list[tuple[str, ...]]:
-    """Return what the sink has: id, name, amount, region, as texts."""
-    names = ("id", "name", "amount", "region")
-    if chain.case["sink"] == "lines":
-        if not chain.file.exists():
-            return []
-        text = chain.file.read_text(encoding="utf-8")
-        whole = [json.loads(each) for each in text[: text.rfind("\n") + 1].splitlines()]
-        return [tuple(_text(each.get(name)) for name in names) for each in whole]
-    try:
-        columns = _columns(target)
-        chosen = ", ".join(each if each in columns else "NULL" for each in names)
-        found = target.rows(f"SELECT {chosen} FROM copies")  # noqa: S608 - our own names
-    except Exception:  # no table yet
-        return []
-    return [tuple(map(_text, each)) for each in found]
-
-
-def _columns(target: TestDatabase) -> set[str]:
-    import sqlalchemy as sa
-
-    return {each["name"] for each in sa.inspect(target.session().engine).get_columns("copies")}
-
-
-def _text(value: Any) -> str:
-    return "-" if value is None else str(value)
+        case "database":
+            scene.databases.kill(chain.case["database"])
 
 
 def _send_bad(chain: Chain) -> None:
@@ -273,7 +139,7 @@ def _twice_in_topic(chain: Chain) -> list[str]:
     if chain.case["once"] != "exactly" or chain.case["bad"] != "none":
         return []
     found = len(_read(chain, chain.topic))
-    wanted = len(rows())
+    wanted = len(rows(chain.case))
     return [] if found == wanted else [f"the topic has {found} records and not {wanted}"]
 
 

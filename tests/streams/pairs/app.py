@@ -214,7 +214,7 @@ def _stores() -> list[StateStore]:
     is_logged = CASE["store"] != "no changelog"
     types: Any = {"key": str, "value": int, "logged": is_logged}
     return [
-        StateStore("rows", **types),
+        StateStore("kept-rows", **types),
         StateStore.windows("windows", size=WINDOW_MS, retention=_HOUR, **types),
         StateStore.sessions("sessions", retention=_HOUR, **types),
         StateStore.versions("versions", retention=_HOUR, **types),
@@ -226,7 +226,7 @@ class Kept:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.rows, self.windows = context.store("rows"), context.store("windows")
+        self.rows, self.windows = context.store("kept-rows"), context.store("windows")
         self.sessions, self.versions = context.store("sessions"), context.store("versions")
 
     def process(self, record: Record) -> None:

@@ -19,7 +19,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 Case = Mapping[str, str]
@@ -128,11 +128,12 @@ def passed(case: Case, given: Iterable[Line]) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What an output must have in the end: all its values, or the last one of each key. What
-    `grows` is numbers, which records that count twice make larger. `once` is for an output that has
-    each key once."""
+    """What an output must have in the end: all its values, or the last one of each key. `others` it
+    may have beside its values. What `grows` is numbers, which records that count twice make larger.
+    `once` is for an output that has each key once."""
 
     values: Counter[str] | None = None
+    others: Counter[str] = field(default_factory=Counter)
     last: Mapping[str, str] | None = None
     grows: bool = False
     once: bool = False
@@ -142,9 +143,9 @@ class End:
     ) -> list[str]:
         """Return what is wrong with an output of these values, of `keys` records with a value."""
         if self.values is not None:
-            lost, more = self.values - found, found - self.values
+            lost, more = self.values - found, found - self.values - self.others
             if may_double:
-                more = Counter(set(more) - set(self.values))
+                more = Counter(set(more) - set(self.values) - set(self.others))
             return [f"lost {_some(lost)}"] * bool(lost) + [f"more {_some(more)}"] * bool(more)
         assert self.last is not None
         there = {key: value for key, value in last.items() if value not in ("", "0")}
@@ -285,7 +286,7 @@ def join_end(case: Case, good: list[Line]) -> End:
                 )
             )
         case "streams" | "left streams":
-            return End(_pairs(good, is_left=case["join"] == "left streams"))
+            return _streams_end(case, good)
         case "to table":
             return End(last={key_of(each.number): each.text for each in good})
     return _table_end(case, named)
@@ -295,10 +296,14 @@ def _name_at(time_ms: int) -> str:
     return "name" if time_ms < BEGAN_MS + RECORDS // 2 * STEP_MS else "other"
 
 
-def _pairs(good: list[Line], *, is_left: bool) -> Counter[str]:
-    """Return the even lines with the odd ones of their keys that are near in time. Of a left join
-    also the even ones without any, but the last lines, for which others may come."""
-    found: Counter[str] = Counter()
+def _streams_end(case: Case, good: list[Line]) -> End:
+    """Return the even lines with the odd ones of their keys that are near in time; of a left join
+    also those without any, but the last ones, for which others may come.
+
+    A line out of order whose time is over comes out alone at once, as in Kafka Streams, whether or
+    not its partner comes within the grace.
+    """
+    found, alone = Counter[str](), Counter[str]()
     odd = [each for each in good if each.number % 2]
     for left in good:
         if left.number % 2:
@@ -309,15 +314,15 @@ def _pairs(good: list[Line], *, is_left: bool) -> Counter[str]:
             if key_of(each.number) == key_of(left.number)
             and abs(each.timestamp_ms - left.timestamp_ms) <= NEAR_MS
         ]
-        if not near and is_left and left.number < RECORDS:
-            near = [NO_NAME]
         found.update(f"{left.text} {each}" for each in near)
-    return found
+        if left.number < RECORDS:
+            (alone if near else found)[f"{left.text} {NO_NAME}"] += case["join"] == "left streams"
+    is_ordered = case["partitions"] == "1" and case["odd"] != "late"
+    return End(+found, Counter() if is_ordered else alone)
 
 
 def _table_end(case: Case, named: Mapping[str, str]) -> End:
-    last = {str(each.key): each for each in passed(case, rows(case)) if each.key is not None}
-    there = {key: each for key, each in last.items() if each.value is not None}
+    there = _rows_left(case)
     match case["join"]:
         case "table":
             return End(last={key: each.text for key, each in there.items()})
@@ -353,6 +358,21 @@ def _table_end(case: Case, named: Mapping[str, str]) -> End:
                 }
             )
     raise AssertionError(case)
+
+
+def _rows_left(case: Case) -> dict[str, Line]:
+    """Return the last row of each key. One that an operator skips is gone, one that the app skips
+    has not come."""
+    found: dict[str, Line] = {}
+    for each in rows(case):
+        is_out = each.value is not None and is_bad(each.number)
+        if each.key is None or (is_out and case["policy"] == "app skips"):
+            continue
+        if each.value is None or (is_out and case["policy"] in ("skip", "dead letter")):
+            found.pop(each.key, None)
+        else:
+            found[each.key] = each
+    return found
 
 
 def copy_end(case: Case, every: list[Line]) -> End:

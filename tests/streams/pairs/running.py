@@ -18,7 +18,7 @@ from tests.streams.pairs import model
 from tests.streams.pairs.model import Case, Line
 from tests.streams.pairs.workers import Workers
 
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 60.0
 _LOOK_S: Final = 0.3
 _STARTING_S: Final = 1.0
 _RESTING: Final = threading.Event()
