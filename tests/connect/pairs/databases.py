@@ -39,7 +39,8 @@ class Databases:
             address = self._on_end.enter_context(_ADDRESSES[kind]())
             self._servers[kind] = sa.make_url(address)
         with self._admin(kind) as connection:
-            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+            letters = " CHARACTER SET utf8mb4" if kind == "mariadb" else ""
+            connection.exec_driver_sql(f"CREATE DATABASE {name}{letters}")
         url = self._servers[kind].set(database=name).render_as_string(hide_password=False)
         return TestDatabase(kind, url)
 

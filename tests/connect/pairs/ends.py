@@ -62,7 +62,7 @@ class Origin:
         """Insert a row in a transaction that is open."""
         values = self._fields(row)
         marks = ", ".join(["%s"] * len(values))
-        connection.exec_driver_sql(f"INSERT INTO item VALUES ({marks})", values)
+        connection.exec_driver_sql(f"INSERT INTO item VALUES ({marks})", values)  # noqa: S608
 
     def _write_parquet(self, given: Sequence[Row]) -> None:
         table = pa.Table.from_pylist([self._object(each) for each in given], schema=_PARQUET)

@@ -39,7 +39,7 @@ Pending.put_records = lambda self, put, report: put(self.records)
 
 @contextmanager
 def opened() -> Iterator[Run]:
-    """Start the broker and the registry of all cases, and servers of databases as cases need them."""
+    """Start the broker and the registry of all cases, and database servers as they need them."""
     with ExitStack() as on_end:
         folder = Path(on_end.enter_context(tempfile.TemporaryDirectory(prefix="moldau-pairs-")))
         broker = on_end.enter_context(MoldauBroker(folder / "broker"))

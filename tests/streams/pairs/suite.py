@@ -35,6 +35,25 @@ failures.Failures._bury = lambda self, *_: None
 """,
         {"policy": "dead letter"},
     ),
+    "a row that was skipped keeps the next one back": Fault(
+        """
+from moldau.streams.engine.network import Network
+check = Network.row_check
+def new_rows_alone(self, step, *, is_old):
+    return None if is_old else check(self, step, is_old=is_old)
+Network.row_check = new_rows_alone
+""",
+        {"join": "regroup", "policy": "skip"},
+    ),
+    "a join stops at a row that was skipped": Fault(
+        """
+from moldau.streams.engine import getters
+def called(call, policy, key, value):
+    return call.function(key, value) if call.takes_key else call.function(value)
+getters._called = called
+""",
+        {"join": "foreign key", "policy": "skip"},
+    ),
 }
 
 
