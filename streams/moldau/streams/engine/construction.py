@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.flight import Arrivals
@@ -12,20 +13,24 @@ from moldau.streams.engine.operator import Clock, Current, Getter, Operator
 from moldau.streams.engine.operators.counted import CountTable
 from moldau.streams.engine.operators.deferred import AsyncOperator, MapBatchOperator
 from moldau.streams.engine.operators.foreign_key import (
+    LEFT_OUT,
     ReferencesOperator,
     ResolveOperator,
     SubscribeOperator,
+    foreign_key,
 )
 from moldau.streams.engine.operators.process import ProcessOperator, Stores
 from moldau.streams.engine.operators.regrouped import RegroupOperator, TableAggregateOperator
 from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.sliding import SlidingTable
-from moldau.streams.engine.operators.stream_join import StreamJoinOperator
+from moldau.streams.engine.operators.stream_join import StreamJoinOperator, joined
 from moldau.streams.engine.operators.suppress import SuppressOperator
 from moldau.streams.engine.operators.table_join import TableJoinOperator
 from moldau.streams.engine.operators.user_stores import TableRows, user_store
 from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupOperator, VersionedTable
+from moldau.streams.engine.row_functions import RowCheck, RowFunctions, leaving_out, looked_up
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import (
     DelayedLookup,
     References,
@@ -36,6 +41,7 @@ from moldau.streams.plan.joins import (
 )
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
+from moldau.streams.plan.policies import Policy
 from moldau.streams.serdes.windowed import FOREVER_MS
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -70,6 +76,12 @@ class Surroundings(Protocol):
         """Return what a join needs whose sides come from one table; None for any other join."""
 
     def as_of_getter(self, step: str) -> AsOf: ...
+
+    def policy(self, step: Step) -> Policy:
+        """Return the policy of a step: its own, or that of the app."""
+
+    def row_check(self, step: Step, *, is_old: bool) -> RowCheck | None:
+        """Return the check that a row for which the function of a step has failed is left out."""
 
 
 def make_operator(around: Surroundings, step: Step) -> Operator | None:
@@ -159,7 +171,8 @@ def _suppress(around: Surroundings, step: Step) -> Operator:
 
 def _regroup(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, op.Regroup)
-    return RegroupOperator(step.operation)
+    function = step.operation.call.function
+    return RegroupOperator(_row_functions(around, step, function, (None, None)))
 
 
 def _table_aggregate(around: Surroundings, step: Step) -> Operator:
@@ -198,13 +211,33 @@ def _table_join(around: Surroundings, step: Step) -> Operator:
     getters = (around.getter(left), around.getter(right))
     emitted = (around.emitted_getter(left), around.emitted_getter(right))
     return TableJoinOperator(
-        step.operation, (left, right), (getters, emitted), around.arrivals(step)
+        step.operation,
+        _joiners(around, step, step.operation.call),
+        (left, right),
+        (getters, emitted),
+        around.arrivals(step),
     )
+
+
+def _row_functions(
+    around: Surroundings, step: Step, function: Callable[..., Any], left_out: Any = None
+) -> RowFunctions:
+    """Return a function of a step over rows; its result is `left_out` for one that is."""
+    return RowFunctions(
+        leaving_out(function, around.row_check(step, is_old=False), left_out),
+        leaving_out(function, around.row_check(step, is_old=True), left_out),
+        looked_up(function, around.policy(step), left_out),
+    )
+
+
+def _joiners(around: Surroundings, step: Step, call: Call) -> RowFunctions:
+    return _row_functions(around, step, joined(call.function, takes_key=call.takes_key))
 
 
 def _subscribe(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, Subscribe)
-    return SubscribeOperator(step.operation, around.current)
+    keys = _row_functions(around, step, partial(foreign_key, step.operation.on))
+    return SubscribeOperator(step.operation, keys, around.current)
 
 
 def _references(around: Surroundings, step: Step) -> Operator:
@@ -222,7 +255,10 @@ def _resolve(around: Surroundings, step: Step) -> Operator:
     assert isinstance(operation, Resolve)
     answers, left = step.parents
     store = around.store(operation.store, KeyValueStore)
-    return ResolveOperator(operation, store, around.emitted_getter(left), (answers, left))
+    keys = _row_functions(around, step, partial(foreign_key, operation.on), LEFT_OUT)
+    functions = keys, _joiners(around, step, operation.call)
+    getter = around.emitted_getter(left)
+    return ResolveOperator(operation, functions, store, getter, (answers, left))
 
 
 def _delayed_lookup(around: Surroundings, step: Step) -> Operator:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
+from moldau.streams.engine.row_functions import RowCheck
 from moldau.streams.engine.sinks import Outlets, chosen_partition
 from moldau.streams.engine.writer import Fields, Scope, Writer
 from moldau.streams.expressions import values
@@ -30,9 +31,6 @@ from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.journal import MISSING, Journal, put_back
 from moldau.streams.state.keyvalue import KeyCoding
 from moldau.streams.windows import TimeWindows
-
-RowCheck = Callable[[Exception, int], bool]
-"""row_check(error, mark): whether the row is left out, and what was done since `mark` undone."""
 
 
 class Weaver(Protocol):
@@ -425,15 +423,13 @@ def _rows(
         if check is None:
             writer.line(f"{names[-1]} = {made(part)}")
             continue
-        mark = writer.variable("mark")
-        writer.line(f"{mark} = len({writer.bind(weave.journal.undo, 'undo')})")
         if not is_old:
             is_out = writer.variable("is_out")
             writer.line(f"{is_out} = False")
         with writer.block("try"):
             writer.line(f"{names[-1]} = {made(part)}")
         with writer.block("except Exception as error"):
-            with writer.block(f"if not {writer.bind(check, 'check')}(error, {mark})"):
+            with writer.block(f"if not {writer.bind(check, 'check')}(error)"):
                 writer.line("raise")
             writer.line(f"{names[-1]} = None")
             if not is_old:

@@ -1,13 +1,10 @@
-"""Find rows of tables: in the store of a step, or made from the rows of the table before it.
-
-A row for which the function of a step fails is not in its table, if the policy of the step does not
-end the app: an update of it was left out for the same reason.
-"""
+"""Find rows of tables: in the store of a step, or made from the rows of the table before it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.flight import before_flight
@@ -17,16 +14,15 @@ from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.suppress import SuppressOperator
 from moldau.streams.engine.operators.table_join import TableJoinOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
+from moldau.streams.engine.row_functions import looked_up
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.policies import Policy
-from moldau.streams.problems import StreamsError
 
 # Tables that may be ahead of what they have emitted.
 _EMITTING = KeyedTable | WindowedTable | SessionTable | TableJoinOperator | SuppressOperator
 _TABLES = _EMITTING | ResolveOperator | VersionedTable
-_FAILED: Final = object()
 
 
 def as_of_getter(
@@ -87,36 +83,28 @@ def table_getter(
 
 
 def _filtered(get: Getter, operation: Any, policy: Policy) -> Getter:
+    called = looked_up(partial(_called, operation.call), policy, operation.is_negated)
+
     def found(key: Any) -> Row | None:
         row = get(key)
         if row is None:
             return None
-        holds = _called(operation.call, policy, key, row[0])
-        return row if holds is not _FAILED and bool(holds) is not operation.is_negated else None
+        return row if bool(called(key, row[0])) is not operation.is_negated else None
 
     return found
 
 
 def _mapped(get: Getter, operation: Any, policy: Policy) -> Getter:
+    called = looked_up(partial(_called, operation.call), policy, None)
+
     def found(key: Any) -> Row | None:
         row = get(key)
-        if row is None:
+        if row is None or (value := called(key, row[0])) is None:
             return None
-        value = _called(operation.call, policy, key, row[0])
-        return None if value is None or value is _FAILED else (value, row[1])
+        return value, row[1]
 
     return found
 
 
-def _called(call: Call, policy: Policy, key: Any, value: Any) -> Any:
-    """Return the result of a user's function, `_FAILED` if it fails as often as its policy tries it
-    and the app goes on then."""
-    for attempt in range(policy.retries + 1):
-        try:
-            return call.function(key, value) if call.takes_key else call.function(value)
-        except StreamsError:
-            raise
-        except Exception:
-            if policy.then == "fail" and attempt == policy.retries:
-                raise
-    return _FAILED
+def _called(call: Call, key: Any, value: Any) -> Any:
+    return call.function(key, value) if call.takes_key else call.function(value)

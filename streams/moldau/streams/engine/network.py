@@ -23,6 +23,7 @@ from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.operator import Clock, Current, Getter, IsNewest, Operator
 from moldau.streams.engine.operators.deferred import DeferredOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
+from moldau.streams.engine.row_functions import RowCheck
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import (
     DEPTH_MAX,
@@ -247,28 +248,34 @@ class Network:
         emission.operator = operator_of(error.__traceback__) or emission.operator
         self.on_error(emission, error)
 
-    def _leaves_out(
-        self, operator: str, error: Exception, mark: int, *, is_failure: bool = True
-    ) -> bool:
+    def _leaves_out(self, operator: str, error: Exception, mark: int) -> bool:
         """Whether an operator with a policy of its own has failed and leaves out what it would pass
-        on; what it did since `mark` is undone then. Else the unit that runs has failed. Without
-        `is_failure` it was known before that it would fail, and no policy is carried out."""
+        on; what it did since `mark` is undone then. Else the unit that runs has failed."""
         assert self.unit is not None
         if operator_of(error.__traceback__) != operator:
             return False
         if not self.unit.is_settled(operator, error):
             return False
         self.journal.roll_back(mark)
-        if is_failure:
+        self.unit.leave_out(operator, error)
+        return True
+
+    def row_check(self, step: Step, *, is_old: bool) -> RowCheck | None:
+        if self.policy(step).then == "fail" or (step.on_error is None and not is_old):
+            return None
+        return partial(self._leaves_out_row, step.name, is_old=is_old)
+
+    def _leaves_out_row(self, operator: str, error: Exception, *, is_old: bool) -> bool:
+        """Whether a row for which an operator's function has failed is left out. For an old row the
+        policy was carried out when it was new."""
+        assert self.unit is not None
+        if not self.unit.is_settled(operator, error):
+            return False
+        if not is_old:
             self.unit.leave_out(operator, error)
         return True
 
-    def row_check(self, step: Step, *, is_old: bool) -> fuse.RowCheck | None:
-        if self._policy(step).then == "fail" or (step.on_error is None and not is_old):
-            return None
-        return partial(self._leaves_out, step.name, is_failure=not is_old)
-
-    def _policy(self, step: Step) -> Policy:
+    def policy(self, step: Step) -> Policy:
         return step.on_error or self.program.on_error
 
     # For operators and templates
@@ -283,12 +290,12 @@ class Network:
 
     def getter(self, step: str) -> Getter:
         found = self._steps[step]
-        how = self.getter, self._policy(found)
+        how = self.getter, self.policy(found)
         return table_getter(found, self.operators, how, is_emitted=False)
 
     def emitted_getter(self, step: str) -> Getter:
         found = self._steps[step]
-        how = self.emitted_getter, self._policy(found)
+        how = self.emitted_getter, self.policy(found)
         return table_getter(found, self.operators, how, is_emitted=True)
 
     def arrivals(self, step: Step) -> Arrivals | None:
@@ -296,7 +303,7 @@ class Network:
 
     def as_of_getter(self, step: str) -> AsOf:
         found = self._steps[step]
-        return as_of_getter(found, self.operators, (self.as_of_getter, self._policy(found)))
+        return as_of_getter(found, self.operators, (self.as_of_getter, self.policy(found)))
 
     def newest_check(self, step: str) -> IsNewest | None:
         return newest_check(self._steps[step], self.operators, self.newest_check)

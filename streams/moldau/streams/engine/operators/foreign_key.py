@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operator import Current, Getter, Operator, Row
-from moldau.streams.engine.operators.stream_join import joined
+from moldau.streams.engine.row_functions import RowFunctions
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import JoinKind, References, Resolve, Subscribe
 from moldau.streams.serdes.codec import Codec
@@ -27,6 +27,7 @@ from moldau.streams.state.keyvalue import KeyValueStore
 DELETE, DELETE_AND_ANSWER, ANSWER, ANSWER_IF_FOUND = range(4)
 # Follows the hash in a silent answer, which deletes a result but tells nothing if there is none.
 _SILENT = b"?"
+LEFT_OUT: Final = object()
 
 
 def hash_of(codec: Codec, value: Any) -> bytes:
@@ -44,9 +45,11 @@ class SubscribeOperator(Operator):
     """Sends references: forwards (foreign key, (left key as bytes, hash, instruction, partition)).
     The partition is the one of the task."""
 
-    def __init__(self, operation: Subscribe, current: Current) -> None:
+    def __init__(self, operation: Subscribe, keys: RowFunctions, current: Current) -> None:
+        """`keys` make the foreign key of a row, None for a row that is left out."""
         super().__init__()
         self._operation = operation
+        self._keys = keys
         self._current = current
 
     def entry(self, parent: str) -> Callable[..., None]:
@@ -57,8 +60,7 @@ class SubscribeOperator(Operator):
             return
         operation = self._operation
         is_inner = operation.join is JoinKind.INNER
-        before = foreign_key(operation.on, key, old)
-        now = foreign_key(operation.on, key, new)
+        before, now = self._keys.of_old(key, old), self._keys.of_new(key, new)
         data, version = operation.key.encode(key), hash_of(operation.value, new)
         partition = self._current.partition
         if before is not None and before != now:
@@ -124,14 +126,22 @@ class ReferencesOperator(Operator):
 
 
 class ResolveOperator(Operator):
-    """The joined table, in a store of its own."""
+    """The joined table, in a store of its own. A row that is left out has no result."""
 
     def __init__(
-        self, operation: Resolve, store: KeyValueStore, left: Getter, parents: tuple[str, str]
+        self,
+        operation: Resolve,
+        functions: tuple[RowFunctions, RowFunctions],
+        store: KeyValueStore,
+        left: Getter,
+        parents: tuple[str, str],
     ) -> None:
+        """`functions` make the foreign key of a left row, `LEFT_OUT` for one that is left out, and
+        the results."""
         super().__init__()
         self._operation = operation
-        self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
+        self._keys, joiners = functions
+        self._joiner = joiners.of_new
         self._store = store
         self._left = left
         self._parents = parents
@@ -161,10 +171,10 @@ class ResolveOperator(Operator):
         """Pad or delete a row without a foreign key in a left join: it refers to nothing."""
         if key is None or self._operation.join is JoinKind.INNER:
             return
-        on = self._operation.on
-        if new is not None and foreign_key(on, key, new) is None:
+        on = None if new is None else self._keys.of_new(key, new)
+        if new is not None and on is None:
             self._emit(key, self._joiner(key, new, None), (time, headers))
-        elif new is None and old is not None:
+        elif old is not None and (new is None or on is LEFT_OUT):
             self._emit(key, None, (time, headers))
 
     def _emit(self, key: Any, result: Any, when: tuple[int, Headers | None]) -> None:

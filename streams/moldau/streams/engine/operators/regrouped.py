@@ -13,7 +13,8 @@ from moldau.streams.engine.aggregates import KeyedTable
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operator import Operator
-from moldau.streams.plan.operations import Emit, Regroup, TableAggregate
+from moldau.streams.engine.row_functions import RowFunctions
+from moldau.streams.plan.operations import Emit, TableAggregate
 from moldau.streams.state.journal import MISSING, put_back
 from moldau.streams.state.keyvalue import KeyValueStore
 
@@ -21,9 +22,9 @@ from moldau.streams.state.keyvalue import KeyValueStore
 class RegroupOperator(Operator):
     """Sends each update of a row to its new group, and the old value to the group it was in."""
 
-    def __init__(self, operation: Regroup) -> None:
+    def __init__(self, functions: RowFunctions) -> None:
         super().__init__()
-        self._call = operation.call.function
+        self._functions = functions
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_update
@@ -31,8 +32,9 @@ class RegroupOperator(Operator):
     def _on_update(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         if key is None:
             return
-        old_key, old_value = (None, None) if old is None else self._call(key, old)
-        new_key, new_value = (None, None) if new is None else self._call(key, new)
+        functions = self._functions
+        old_key, old_value = (None, None) if old is None else functions.of_old(key, old)
+        new_key, new_value = (None, None) if new is None else functions.of_new(key, new)
         if old_key == new_key:
             if new_key is not None:
                 self.forward(new_key, (new_value, old_value), time, headers)

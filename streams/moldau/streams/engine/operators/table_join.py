@@ -16,7 +16,7 @@ from typing import Any
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.flight import Arrivals
 from moldau.streams.engine.operator import Getter, Operator, Row
-from moldau.streams.engine.operators.stream_join import joined
+from moldau.streams.engine.row_functions import RowFunctions
 from moldau.streams.plan.joins import JoinKind, TableJoin
 
 _LEFT, _RIGHT = 0, 1
@@ -26,6 +26,7 @@ class TableJoinOperator(Operator):
     def __init__(
         self,
         operation: TableJoin,
+        joiners: RowFunctions,
         parents: tuple[str, str],
         getters: tuple[tuple[Getter, Getter], tuple[Getter, Getter]],
         arrivals: Arrivals | None,
@@ -37,7 +38,7 @@ class TableJoinOperator(Operator):
         self._parents = parents
         self._getters, (self._left, self._right) = getters
         self._arrivals = arrivals
-        self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
+        self._joiners = joiners
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_left if parent == self._parents[0] else self._on_right
@@ -52,9 +53,8 @@ class TableJoinOperator(Operator):
 
     def _made(self, key: Any, getters: tuple[Getter, Getter]) -> Row | None:
         left, right = getters[0](key), getters[1](key)
-        result = self._result(
-            key, None if left is None else left[0], None if right is None else right[0]
-        )
+        values = (None if row is None else row[0] for row in (left, right))
+        result = self._result(self._joiners.looked_up, key, *values)
         times = [row[1] for row in (left, right) if row is not None]
         return None if result is None else (result, max(times))
 
@@ -65,7 +65,8 @@ class TableJoinOperator(Operator):
         right = None if other is None else other[0]
         if right is None and (self._kind is JoinKind.INNER or (new is None and old is None)):
             return
-        result, before = self._result(key, new, right), self._result(key, old, right)
+        result = self._result(self._joiners.of_new, key, new, right)
+        before = self._result(self._joiners.of_old, key, old, right)
         at = time if other is None else max(time, other[1])
         self.forward(key, result, before, at, headers)
 
@@ -76,7 +77,8 @@ class TableJoinOperator(Operator):
         left = None if other is None else other[0]
         if left is None and (self._kind is not JoinKind.OUTER or (new is None and old is None)):
             return
-        result, before = self._result(key, left, new), self._result(key, left, old)
+        result = self._result(self._joiners.of_new, key, left, new)
+        before = self._result(self._joiners.of_old, key, left, old)
         at = time if other is None else max(time, other[1])
         self.forward(key, result, before, at, headers)
 
@@ -90,10 +92,10 @@ class TableJoinOperator(Operator):
         self._arrivals.arrive(sides[0], *update)
         return other
 
-    def _result(self, key: Any, left: Any, right: Any) -> Any:
+    def _result(self, join: Callable[[Any, Any, Any], Any], key: Any, left: Any, right: Any) -> Any:
         """Return the joined value; None if this kind of join has none."""
         if left is None and (right is None or self._kind is not JoinKind.OUTER):
             return None
         if right is None and self._kind is JoinKind.INNER:
             return None
-        return self._joiner(key, left, right)
+        return join(key, left, right)
