@@ -39,37 +39,13 @@ if TYPE_CHECKING:
     from moldau.connect.data import Header, Headers, Schema, SchemaAndValue, Struct
 
 __all__ = [
-    "ConfigModel",
-    "ConnectError",
-    "ConnectRecord",
-    "Connector",
-    "ConnectorContext",
-    "Converter",
-    "DataError",
-    "ErrantRecordReporter",
-    "ExactlyOnceSupport",
-    "Header",
-    "HeaderConverter",
-    "Headers",
-    "OffsetStorageReader",
-    "Predicate",
-    "Problem",
-    "RetriableError",
-    "Schema",
-    "SchemaAndValue",
-    "SinkConnector",
-    "SinkRecord",
-    "SinkTask",
-    "SinkTaskContext",
-    "SourceConnector",
-    "SourceRecord",
-    "SourceTask",
-    "SourceTaskContext",
-    "Struct",
-    "Task",
-    "Transformation",
-    "key",
-]
+    "ConfigModel", "ConnectError", "ConnectRecord", "Connector", "ConnectorContext", "Converter",
+    "DataError", "ErrantRecordReporter", "ExactlyOnceSupport", "Header", "HeaderConverter",
+    "Headers", "OffsetStorageReader", "Predicate", "Problem", "RetriableError", "Schema",
+    "SchemaAndValue", "SinkConnector", "SinkRecord", "SinkTask", "SinkTaskContext",
+    "SourceConnector", "SourceRecord", "SourceTask", "SourceTaskContext", "Struct", "Task",
+    "Transformation", "key",
+]  # fmt: skip
 
 _DATA = frozenset({"Header", "Headers", "Schema", "SchemaAndValue", "Struct"})
 

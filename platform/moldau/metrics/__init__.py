@@ -13,17 +13,6 @@ from moldau.metrics.registry import Family, Registry
 from moldau.metrics.snapshot import HistogramValue, Metric, Point
 
 __all__ = [
-    "BYTES",
-    "CONTENT_TYPE",
-    "SECONDS",
-    "Counter",
-    "Family",
-    "Gauge",
-    "Histogram",
-    "HistogramValue",
-    "Metric",
-    "MetricKind",
-    "Point",
-    "Registry",
-    "render_prometheus",
-]
+    "BYTES", "CONTENT_TYPE", "SECONDS", "Counter", "Family", "Gauge", "Histogram", "HistogramValue",
+    "Metric", "MetricKind", "Point", "Registry", "render_prometheus",
+]  # fmt: skip

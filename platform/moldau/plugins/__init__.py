@@ -27,16 +27,6 @@ from moldau.plugins.registry import (
 )
 
 __all__ = [
-    "Conflict",
-    "Contract",
-    "ContractBroken",
-    "Contracts",
-    "EntryPoint",
-    "Failure",
-    "Layer",
-    "Plugin",
-    "PluginError",
-    "Plugins",
-    "installed_layers",
-    "installed_plugins",
-]
+    "Conflict", "Contract", "ContractBroken", "Contracts", "EntryPoint", "Failure", "Layer",
+    "Plugin", "PluginError", "Plugins", "installed_layers", "installed_plugins",
+]  # fmt: skip

@@ -11,26 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "KERNEL",
-    "Appender",
-    "ColumnBuilder",
-    "ConsumerRecord",
-    "Record",
-    "Slot",
-    "admit_usual",
-    "columns",
-    "decode",
-    "decode_consumed",
-    "decode_usual",
-    "entries",
-    "java_string_hash",
-    "murmur2",
-    "scan",
-    "scan_part",
-    "span_list",
-    "varint",
-    "with_contents",
-]
+    "KERNEL", "Appender", "ColumnBuilder", "ConsumerRecord", "Record", "Slot", "admit_usual",
+    "columns", "decode", "decode_consumed", "decode_usual", "entries", "java_string_hash",
+    "murmur2", "scan", "scan_part", "span_list", "varint", "with_contents",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from moldau.records._speed import (

@@ -40,19 +40,10 @@ if TYPE_CHECKING:
     from moldau.testing.simulated_cluster import Program, SimulatedCluster, seeds
 
 __all__ = [
-    "Cluster",
-    "ClusterFailed",
-    "ContainerFailed",
-    "EmbeddedBroker",
-    "EmbeddedBrokerMisused",
-    "MoldauContainer",
-    "Program",
-    "RunningBroker",
-    "SimulatedCluster",
-    "StartBroker",
-    "SyncEmbeddedBroker",
-    "seeds",
-]
+    "Cluster", "ClusterFailed", "ContainerFailed", "EmbeddedBroker", "EmbeddedBrokerMisused",
+    "MoldauContainer", "Program", "RunningBroker", "SimulatedCluster", "StartBroker",
+    "SyncEmbeddedBroker", "seeds",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -18,16 +18,6 @@ from moldau.broker.network.server import SocketServer
 from moldau.broker.network.shell import Connection
 
 __all__ = [
-    "NO_LIMIT",
-    "Connection",
-    "DirectSocket",
-    "FileSlice",
-    "ListenerOptions",
-    "NetworkMetrics",
-    "NetworkOptions",
-    "OpenDirect",
-    "Reason",
-    "Request",
-    "Service",
-    "SocketServer",
-]
+    "NO_LIMIT", "Connection", "DirectSocket", "FileSlice", "ListenerOptions", "NetworkMetrics",
+    "NetworkOptions", "OpenDirect", "Reason", "Request", "Service", "SocketServer",
+]  # fmt: skip

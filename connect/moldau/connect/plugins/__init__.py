@@ -25,15 +25,7 @@ from moldau.connect.plugins.stages import (
 from moldau.connect.plugins.validation import validate
 
 __all__ = [
-    "BrokenPlugin",
-    "Catalogue",
-    "InstalledPlugin",
-    "PluginKind",
-    "PluginNotFound",
-    "TransformationStage",
-    "new_connector",
-    "new_converter",
-    "new_header_converter",
-    "transformation_stages",
-    "validate",
-]
+    "BrokenPlugin", "Catalogue", "InstalledPlugin", "PluginKind", "PluginNotFound",
+    "TransformationStage", "new_connector", "new_converter", "new_header_converter",
+    "transformation_stages", "validate",
+]  # fmt: skip

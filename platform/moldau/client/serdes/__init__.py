@@ -68,38 +68,14 @@ _MODULES = {
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "AvroDeserializer",
-    "AvroSerializer",
-    "BooleanDeserializer",
-    "BooleanSerializer",
-    "BytesDeserializer",
-    "BytesSerializer",
-    "DeserializationFailed",
-    "Deserializer",
-    "JsonDeserializer",
-    "JsonSchemaDeserializer",
-    "JsonSchemaSerializer",
-    "JsonSerializer",
-    "NumberDeserializer",
-    "NumberSerializer",
-    "Place",
-    "ProtobufDeserializer",
-    "ProtobufSerializer",
-    "RegistryError",
-    "RegistryOptions",
-    "Schema",
-    "SchemaOptions",
-    "SchemaRegistry",
-    "SerializationFailed",
-    "Serializer",
-    "StringDeserializer",
-    "StringSerializer",
-    "UuidDeserializer",
-    "UuidSerializer",
-    "record_subject",
-    "topic_record_subject",
-    "topic_subject",
-]
+    "AvroDeserializer", "AvroSerializer", "BooleanDeserializer", "BooleanSerializer",
+    "BytesDeserializer", "BytesSerializer", "DeserializationFailed", "Deserializer",
+    "JsonDeserializer", "JsonSchemaDeserializer", "JsonSchemaSerializer", "JsonSerializer",
+    "NumberDeserializer", "NumberSerializer", "Place", "ProtobufDeserializer", "ProtobufSerializer",
+    "RegistryError", "RegistryOptions", "Schema", "SchemaOptions", "SchemaRegistry",
+    "SerializationFailed", "Serializer", "StringDeserializer", "StringSerializer",
+    "UuidDeserializer", "UuidSerializer", "record_subject", "topic_record_subject", "topic_subject",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

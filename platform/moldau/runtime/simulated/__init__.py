@@ -24,19 +24,7 @@ from moldau.runtime.simulated.simulation import Options, Simulation
 from moldau.runtime.simulated.trace import Fingerprint
 
 __all__ = [
-    "FaultPlan",
-    "FaultScheduler",
-    "Fingerprint",
-    "Incarnation",
-    "LinkOptions",
-    "Node",
-    "NodeKilled",
-    "NodeState",
-    "NotRepeatable",
-    "Options",
-    "RealWorldRefused",
-    "Simulation",
-    "SimulationFailed",
-    "repeat_elsewhere",
-    "run_seeds",
-]
+    "FaultPlan", "FaultScheduler", "Fingerprint", "Incarnation", "LinkOptions", "Node",
+    "NodeKilled", "NodeState", "NotRepeatable", "Options", "RealWorldRefused", "Simulation",
+    "SimulationFailed", "repeat_elsewhere", "run_seeds",
+]  # fmt: skip

@@ -21,17 +21,7 @@ from moldau.client.group.assignors.round_robin import RoundRobinAssignor
 from moldau.client.group.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
-    "NO_GENERATION",
-    "Assignment",
-    "Assignor",
-    "AssignorGiven",
-    "CooperativeStickyAssignor",
-    "RangeAssignor",
-    "Rebalance",
-    "RoundRobinAssignor",
-    "Share",
-    "StickyAssignor",
-    "Subscription",
-    "Topics",
-    "load_assignors",
-]
+    "NO_GENERATION", "Assignment", "Assignor", "AssignorGiven", "CooperativeStickyAssignor",
+    "RangeAssignor", "Rebalance", "RoundRobinAssignor", "Share", "StickyAssignor", "Subscription",
+    "Topics", "load_assignors",
+]  # fmt: skip
