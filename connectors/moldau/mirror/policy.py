@@ -22,7 +22,6 @@ POLICY: Final = "replication.policy.class"
 OWN_SEPARATOR: Final = "replication.policy.internal.topic.separator.enabled"
 HEARTBEATS: Final = "heartbeats"
 DEFAULT_POLICY: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
-IDENTITY_POLICY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _DOT: Final = "."
 
 

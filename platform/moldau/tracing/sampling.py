@@ -47,10 +47,6 @@ class Sampler:
         drawn = 1.0 - self._random.random()  # never 0
         return min(NEVER, int(log(drawn) / log(1.0 - self.ratio)))
 
-    def takes_root(self) -> bool:
-        """Whether a trace that begins now is recorded."""
-        return self._random.random() < self.ratio
-
     def new_trace_id(self) -> bytes:
         """Return the id of a recorded trace: other samplers of this ratio or a higher one record it
         too."""

@@ -126,8 +126,3 @@ def test_a_provider_that_the_worker_does_not_have_is_no_password() -> None:
 def test_a_provider_that_is_configured_wrongly(props: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         Resolver.of(Catalogue.installed(), props)
-
-
-def test_references_are_found_without_being_resolved() -> None:
-    assert Resolver({}).has_references("x${env:A}")
-    assert not Resolver({}).has_references("${topic}-${timestamp}")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.decision.authorizer import allowed_by
-from moldau.protocol.acl_operations import AclOperation, AclResource, bits_of, operations_in
-from moldau.protocol.rights import Right
+from moldau.protocol.acl_operations import AclOperation, bits_of
 
 if TYPE_CHECKING:
-    from moldau.broker.api.node import Node
-    from moldau.broker.api.request import ApiRequest
+    pass
 
 ALL_OF_TOPIC: Final = bits_of(
     (
@@ -44,22 +41,3 @@ ALL_OF_GROUP: Final = bits_of(
         AclOperation.ALTER_CONFIGS,
     )
 )
-
-_ALL: Final = {
-    AclResource.TOPIC: ALL_OF_TOPIC,
-    AclResource.CLUSTER: ALL_OF_CLUSTER,
-    AclResource.GROUP: ALL_OF_GROUP,
-}
-
-
-def operations_on(node: Node, request: ApiRequest, resource: AclResource, name: str) -> int:
-    """Return the bits of the operations that the request's client may perform on a resource."""
-    every = _ALL[resource]
-    authorizer = node.authorizer
-    if authorizer.allows_all:
-        return every
-    return bits_of(
-        each
-        for each in operations_in(every) or ()
-        if allowed_by(authorizer, request.context, Right(resource, each), (name,))
-    )

@@ -50,12 +50,3 @@ class Liveness:
             for each in image.brokers.by_id.values()
             if not each.is_fenced and not self.is_alive(each.broker_id, now_ms)
         ]
-
-    def next_expiry_ms(self, image: Image) -> int | None:
-        """Return the time at which the next session ends without contact; None without sessions."""
-        ends = [
-            self._contacts_ms[each.broker_id] + self._session_timeout_ms
-            for each in image.brokers.by_id.values()
-            if not each.is_fenced and each.broker_id in self._contacts_ms
-        ]
-        return min(ends, default=None)

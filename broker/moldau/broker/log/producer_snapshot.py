@@ -199,11 +199,6 @@ class ProducerSnapshots:
         """Remove all snapshots, durably."""
         self.truncate(0, -1)
 
-    def remove_before(self, offset: int) -> None:
-        """Remove the snapshots below `offset`."""
-        for each in [each for each in self._offsets if each < offset]:
-            self.remove(each)
-
     def remove_strays(self, base_offsets: Collection[int], listed: list[str] | None = None) -> None:
         """Keep the snapshots at the start of a segment, and the newest one if it lies behind all of
         these: a clean shutdown wrote that at the log's end. Remove all others, and left-over

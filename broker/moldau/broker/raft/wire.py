@@ -33,7 +33,6 @@ TOPIC: Final = "__cluster_metadata"
 RaftRequest: TypeAlias = (
     vote.VoteRequest | begin.BeginQuorumEpochRequest | end.EndQuorumEpochRequest
 )
-EpochResponse: TypeAlias = begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse
 
 
 # Requests to other voters.

@@ -30,7 +30,6 @@ from moldau.errors import ConfigError
 Importance = Literal["high", "medium", "low"]
 NO_ORDER = -1
 """The order of a setting that belongs to no group, as Kafka shows it."""
-Width = Literal["none", "short", "medium", "long"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,6 @@ class Type(StrEnum):
     MAP = "map"
     STRUCT = "struct"
 
-    @property
-    def is_primitive(self) -> bool:
-        return self not in (Type.ARRAY, Type.MAP, Type.STRUCT)
-
 
 class Logical(StrEnum):
     """The names of schemas whose values have their own Python type."""

@@ -7,7 +7,7 @@ back what it wrote; each rejection is a `Refusal` with the HTTP status of Kafka 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from moldau.config.hiding import hidden
 from moldau.connect.api import Connector, SinkConnector, SourceConnector
@@ -38,8 +38,6 @@ from moldau.connect.worker.promises import promise_problems, unused_boundaries
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]
-
-RESTARTABLE: Final = (ConnectorState.FAILED,)
 
 
 class Operations:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.config.connectors import SinkConfig, SourceConfig
-from moldau.connect.config.model import ConfigKey, ConfigModel
+from moldau.connect.config.model import ConfigKey
 from moldau.connect.plugins.catalogue import Catalogue, InstalledPlugin, PluginKind
 
 _TITLES = {
@@ -26,11 +26,6 @@ _TITLES = {
 def render(catalogue: Catalogue, distribution: str, kinds: Iterable[PluginKind]) -> str:
     """Return the page for the plugins of one distribution."""
     return "\n".join([*_pages(catalogue, distribution, kinds), ""])
-
-
-def render_settings(title: str, model: type[ConfigModel]) -> str:
-    """Return a heading and a table of settings, for the documents of other plugins."""
-    return "\n".join(_table(title, model.settings()))
 
 
 def _pages(catalogue: Catalogue, distribution: str, kinds: Iterable[PluginKind]) -> Iterator[str]:

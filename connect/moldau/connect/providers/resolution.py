@@ -63,10 +63,6 @@ class Resolver:
             raise ConfigError("; ".join(problems))
         return ResolvedConfig(resolved, min(ttls, default=None))
 
-    def has_references(self, text: str) -> bool:
-        """Whether a text contains a reference that would be resolved."""
-        return any(self._is_ours(found.group(1)) for found in _REFERENCE.finditer(text))
-
     def close(self) -> None:
         for provider in self._providers.values():
             provider.close()

@@ -59,7 +59,6 @@ STATES: Final = (
     "CompleteAbort",
 )
 _LANE: Final = "admin"
-_DURATION_SINCE: Final = 1
 _IDS: Final = range(2**63)
 _EPOCHS: Final = range(2**15)
 _COORDINATOR_EPOCHS: Final = range(2**31)

@@ -19,7 +19,6 @@ IsNewest = Callable[[Any, int], bool]
 # forward(key, value, time, headers)
 ForwardRecord = Callable[[Any, Any, int, Headers | None], None]
 # forward(key, new value, old value, time, headers)
-ForwardUpdate = Callable[[Any, Any, Any, int, Headers | None], None]
 
 NEVER = 2**63 - 1
 

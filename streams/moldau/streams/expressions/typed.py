@@ -222,4 +222,3 @@ _RULES: Final[dict[str, Callable[[Apply, tuple[Typed, ...]], Any]]] = {
     "date": _of_time(datetime.date),
     "truncate": _of_time(datetime.datetime),
 }
-FUNCTIONS: Final = tuple(_RULES)

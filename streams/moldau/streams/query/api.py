@@ -69,16 +69,6 @@ _NO_ROWS: Final = json_answer({"rows": [], "more": False}).body
 _TEXT: Final = (TEXT, LENIENT_TEXT, INTERNAL_ANY)
 
 
-class KnownStore(Protocol):
-    """A store of the app; `program` is None for a global table."""
-
-    @property
-    def spec(self) -> StoreSpec: ...
-
-    @property
-    def program(self) -> Program | None: ...
-
-
 class Stores(Protocol):
     """What the API needs from a worker."""
 

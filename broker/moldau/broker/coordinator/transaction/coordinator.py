@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from moldau.broker.coordinator.coordinator import Coordinator
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
 from moldau.broker.coordinator.running_shard import ShardSettings
 from moldau.broker.coordinator.transaction.transactions import Transactions
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 _NO_LINGER: Final = -1
 TRANSACTIONS_TOPIC: Final = TRANSACTION_LOG.topic
-
-TransactionCoordinator: TypeAlias = "Coordinator[Transactions]"
 
 
 def transactions_kind(
