@@ -9,7 +9,7 @@ from moldau.client.consumer.membership import AnyMember
 from moldau.client.group.assignors import Subscription, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
+from moldau.client.group.heartbeats import HeartbeatState as ConsumerState
 from moldau.client.group.member import Kind, MemberSettings, MemberSubscription
 from moldau.client.group.subscription_bytes import (
     decode_subscription,

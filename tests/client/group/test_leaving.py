@@ -14,7 +14,7 @@ from moldau.client.group.assignors.sticky import CooperativeStickyAssignor
 from moldau.client.group.classic import ClassicMemberState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
+from moldau.client.group.heartbeats import HeartbeatState as ConsumerState
 from moldau.client.group.member import NOBODY, Change, Kind, MemberSettings, MemberSubscription
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError

@@ -9,7 +9,7 @@ import pytest
 from moldau.client.group.assignors import Subscription
 from moldau.client.group.classic import ClassicMemberState as ClassicState
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
+from moldau.client.group.heartbeats import HeartbeatState as ConsumerState
 from moldau.client.group.member import NOBODY, Kind, MemberSubscription
 from moldau.client.group.subscription_bytes import (
     decode_subscription,
