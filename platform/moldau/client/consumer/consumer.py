@@ -38,7 +38,7 @@ from moldau.client.consumer.consumer_core import ConsumerCore
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.consumer.fetch import BrokerFetches, FetchRoom
 from moldau.client.consumer.fetcher import Fetcher
-from moldau.client.consumer.membership import ConsumerGroup
+from moldau.client.consumer.membership import ConsumerGroup, MakeMember, consumer_member
 from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.position import ReadPolicy
@@ -100,6 +100,7 @@ class Consumer(Generic[K, V]):
     _fetcher: Fetcher = comes_with_start("consumer")
     _reader: RecordReader = comes_with_start("consumer")
     _new_lock: Callable[[], AbstractContextManager[object]] = nullcontext
+    _new_member: MakeMember = staticmethod(consumer_member)
 
     def __init__(
         self,
@@ -192,7 +193,14 @@ class Consumer(Generic[K, V]):
         has_group = settings[group_rows.group_id] is not None
         self._core = _core(self._cluster, self._new_lock(), has_group=has_group)
         assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
-        group_of = partial(ConsumerGroup, self._cluster, settings, assignors, self._committed_now)
+        group_of = partial(
+            ConsumerGroup,
+            self._cluster,
+            settings,
+            assignors,
+            self._committed_now,
+            make_member=self._new_member,
+        )
         metrics = ConsumerMetrics(
             runtime.clock,
             settings[metrics_sample_window_ms] / 1000,

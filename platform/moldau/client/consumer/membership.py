@@ -34,6 +34,7 @@ from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.group.assignors import AssignorGiven, Topics, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
+from moldau.client.group.heartbeats import HeartbeatMember
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import (
     NOBODY,
@@ -60,8 +61,9 @@ from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.cancellation import is_cancelling
 
-AnyMember = ClassicConsumer | ConsumerMember
-"""The core of a consumer's member, of either protocol."""
+AnyMember = ClassicConsumer | HeartbeatMember
+"""The core of a consumer's member, of any protocol."""
+MakeMember = Callable[[Runtime, Settings, Sequence[AssignorGiven]], AnyMember]
 _LONG_S: Final = 10.0
 """Missing metadata are logged after this long."""
 _LEAVE_S_MIN: Final = 0.05
@@ -142,6 +144,8 @@ class ConsumerGroup:
         assignors: Sequence[AssignorGiven],
         on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata], float], None],
         fetcher: Fetcher,
+        *,
+        make_member: MakeMember,
     ) -> None:
         """`on_committed` is called with the offsets of a stored commit, and the seconds that it
         took."""
@@ -152,7 +156,7 @@ class ConsumerGroup:
         self._fetcher = fetcher
         self._core = fetcher.core
         self._coordinator = Coordinator(cluster, settings[rows.group_id] or "", purpose="JoinGroup")
-        self.member = _member(runtime, settings, assignors)
+        self.member = make_member(runtime, settings, assignors)
         self.commits = Commits(self, self._coordinator, settings, fetcher, on_committed)
         self.listener = RebalanceListener()
         self._session = GroupSession(
@@ -647,8 +651,9 @@ class ConsumerGroup:
         return await self._runs_by(math.inf) if self._is_running else None
 
 
-def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]) -> AnyMember:
-    terms = MemberSettings(
+def member_settings(settings: Settings) -> MemberSettings:
+    """Return what a member reports of these settings."""
+    return MemberSettings(
         group_id=settings[rows.group_id] or "",
         instance_id=settings[rows.group_instance_id],
         rack=settings[client_rack] or None,
@@ -658,6 +663,13 @@ def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGi
         request_timeout_s=settings[link_rows.request_timeout_ms] / 1000,
         remote_assignor=settings[rows.group_remote_assignor],
     )
+
+
+def consumer_member(
+    runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]
+) -> AnyMember:
+    """Return the core of a member of the protocol that the settings choose."""
+    terms = member_settings(settings)
     if coordinator_decides(settings):
         return ConsumerMember(terms, format_uuid(new_uuid(runtime.random)), runtime.random)
     return ClassicConsumer(terms, load_assignors(assignors), runtime.random)
