@@ -36,10 +36,11 @@ from moldau.streams.running import make_task, task_settings
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committer import CommittedOffset, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
+from moldau.streams.worker.reader import FetchedChunk, Reader
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AT_LEAST_ONCE, EXACTLY_ONCE, AppSettings, app_settings
 from moldau.streams.worker.state_directory import StateDirectory
-from moldau.streams.worker.tasks import TaskState
+from moldau.streams.worker.tasks import TaskId, TaskState
 from moldau.streams.worker.worker import Worker
 from moldau.testing import EmbeddedBroker
 from tests.streams.simulation.disk import Files
@@ -61,7 +62,20 @@ BROKER: Final = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.min.session.timeout.ms": "100",
+    "group.streams.min.session.timeout.ms": "100",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "300",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "log.index.size.max.bytes": "65536",  # an index file reserves 10 MiB else, of memory
+}
+CLASSIC_GROUP: Final[Mapping[str, object]] = {
+    "consumer.session.timeout.ms": 6000,
+    "consumer.heartbeat.interval.ms": 300,
+}
+STREAMS_GROUP: Final[Mapping[str, object]] = {
+    "group.protocol": "streams",
+    "num.standby.replicas": 1,
 }
 FAULTS: Final = ("kill", "kill", "pause", "isolate", "stop")
 COMMIT_STEPS: Final = ("log", "written", "offsets", "ending", "ended")
@@ -78,17 +92,16 @@ def topology() -> Plan:
     return app.plan()
 
 
-def draw_settings(random: Random, guarantee: str) -> AppSettings:
+def draw_settings(random: Random, guarantee: str, of_group: Mapping[str, object]) -> AppSettings:
     return app_settings(
         {
+            **of_group,
             "bootstrap.servers": SERVERS,
             "processing.guarantee": guarantee,
             "commit.interval.ms": random.choice((0, 50, 500)),
             "buffered.records.per.partition": random.choice((1, 20, 1000)),
             "statestore.cache.max.bytes": random.choice((0, 1 << 20)),
             "repartition.purge.interval.ms": 500,
-            "consumer.session.timeout.ms": 6000,
-            "consumer.heartbeat.interval.ms": 300,
             "consumer.max.poll.records": random.choice((1, 7, 500)),
             "restore.consumer.max.poll.records": random.choice((3, 500)),
         }
@@ -110,7 +123,7 @@ class Run:
         self.world = world
         self.random = world.random("scenario")
         self.happened: Counter[str] = Counter()
-        self.settings = draw_settings(self.random, self.guarantee)
+        self.settings = draw_settings(self.random, self.guarantee, self.of_group)
         self.plan = topology()
         self.disks = [Files(world.random(f"disk-{index}")) for index in range(MEMBERS)]
         self.workers: dict[int, Worker] = {}
@@ -123,6 +136,7 @@ class Run:
         self.is_over = False
 
     guarantee = AT_LEAST_ONCE
+    of_group: Mapping[str, object] = CLASSIC_GROUP
     faults: tuple[str, ...] = FAULTS
     longest_s = SHORT_S
     safety_s = SAFETY_S
@@ -185,7 +199,7 @@ class Run:
     def _is_settled(self) -> bool:
         """Whether all tasks run somewhere, and nothing is restored any more."""
         tasks = [task for worker in self.workers.values() for task in worker.tasks.values()]
-        return len(tasks) == 2 * PARTITIONS and all(
+        return len(tasks) == len({each.task_id for each in tasks}) == 2 * PARTITIONS and all(
             task.state is TaskState.RUNNING for task in tasks
         )
 
@@ -229,7 +243,7 @@ class Run:
                 Reports(),
             )
             self.workers[index] = worker
-            self._watch_commits(index, worker)
+            self._watch(index, worker)
             try:
                 await worker.run()
             except KafkaError as error:
@@ -237,8 +251,8 @@ class Run:
         finally:
             directory.close()
 
-    def _watch_commits(self, index: int, worker: Worker) -> None:
-        """Overridden where members are killed in the middle of commits."""
+    def _watch(self, index: int, worker: Worker) -> None:
+        """Overridden where members are killed in the middle of commits, or copies are watched."""
 
     # Afterwards
 
@@ -314,7 +328,7 @@ class ExactlyOnceRun(Run):
     safety_s = 20.0
     isolation = "read_committed"
 
-    def _watch_commits(self, index: int, worker: Worker) -> None:
+    def _watch(self, index: int, worker: Worker) -> None:
         worker._door.committer = DyingCommitter(worker._door.committer, partial(self._reach, index))
 
     async def _reach(self, index: int, step: str) -> None:
@@ -347,6 +361,69 @@ class ExactlyOnceRun(Run):
                             counts[key] = int(record.value)
                             assert counts[key] <= self.counts[key], (key, counts[key])
         assert set(copied.values()) == {1}, copied.most_common(3)
+
+
+class StreamsGroupRun(ExactlyOnceRun):
+    """The same in a streams group, whose broker assigns tasks and a standby of each: what standbys
+    have copied is watched, and that tasks go on from them."""
+
+    of_group = STREAMS_GROUP
+
+    def __init__(self, world: Simulation) -> None:
+        super().__init__(world)
+        self.copied: dict[TopicPartition, set[int]] = {}
+        """The offsets that standbys have read."""
+
+    def _watch(self, index: int, worker: Worker) -> None:
+        super()._watch(index, worker)
+        watched = WatchedReader(worker._door.standbys, self._saw)
+        worker._door.standbys = watched  # type: ignore[assignment]
+
+    def _saw(self, fetched: FetchedChunk) -> None:
+        self.copied.setdefault(fetched.where, set()).update(fetched.chunk.offsets)
+
+    def _is_settled(self) -> bool:
+        """Whether there is a standby of each task with state, too, at a worker without the task."""
+        copies = [
+            task_id
+            for worker in self.workers.values()
+            for task_id in worker.standbys.tasks
+            if task_id not in worker.tasks
+        ]
+        return super()._is_settled() and sorted(copies) == [
+            TaskId(1, partition) for partition in range(PARTITIONS)
+        ]
+
+    async def _audit(self, runtime: Runtime) -> None:
+        await super()._audit(runtime)
+        async with self._consumer(runtime) as consumer:
+            consumer.assign(list(self.copied))
+            ends = await consumer.end_offsets(list(self.copied))
+            committed: dict[TopicPartition, set[int]] = {where: set() for where in ends}
+            while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+                for part in await consumer.poll(1.0):
+                    where = TopicPartition(part.topic, part.partition)
+                    committed[where].update(each.offset for each in part.records)
+        self.happened["copied"] += sum(map(len, self.copied.values()))
+        for where, offsets in self.copied.items():
+            assert offsets <= committed[where], (where, sorted(offsets - committed[where])[:3])
+
+
+class WatchedReader:
+    """A reader of changelogs that tells what it returns."""
+
+    def __init__(self, inner: Reader, saw: Callable[[FetchedChunk], None]) -> None:
+        self._inner = inner
+        self._saw = saw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def read(self, timeout_s: float) -> list[FetchedChunk]:
+        found = await self._inner.read(timeout_s)
+        for each in found:
+            self._saw(each)
+        return found
 
 
 class DyingCommitter:

@@ -33,7 +33,7 @@ async def test_an_input_is_not_at_its_end_while_its_broker_is_away(
         await Cluster(servers, runtime).make("in", partitions=1)
         door = Door(app_settings({"bootstrap.servers": servers}), "app", "app-0", runtime)
         await door.start()
-        await door.subscribe(["in"], [["in"]], Rebalance(ignored, ignored, ignored))
+        await door.subscribe(["in"], Rebalance(ignored, ignored, ignored))
         await poll_until(door, where, is_at_end=True)
 
     await poll_until(door, where, is_at_end=False)

@@ -7,7 +7,7 @@ import pytest
 from moldau.client import TopicPartition
 from moldau.client.consumer.records import FetchedRecords
 from moldau.records import encode_batch
-from moldau.streams.worker import door
+from moldau.streams.worker.reader import fetched, fetched_columns
 
 WHERE = TopicPartition("t", 0)
 
@@ -24,7 +24,7 @@ def test_columns_are_those_of_the_records(headers: tuple[tuple[str, bytes | None
     assert records is not None
     assert columns is not None
 
-    by_record, by_column = door._fetched(records), door._fetched_columns(columns)
+    by_record, by_column = fetched(records), fetched_columns(columns)
 
     assert by_column.where == by_record.where
     for name in ("offsets", "timestamps", "keys", "values", "next_offset", "headers"):

@@ -16,14 +16,13 @@ from moldau.client import (
     EARLIEST,
     LATEST,
     Admin,
-    Consumer,
     Deliveries,
     KafkaError,
     NewTopic,
-    PartitionColumns,
-    PartitionRecords,
     Producer,
     RebalanceListener,
+    Resource,
+    ResourceType,
     Topic,
 )
 from moldau.client import TopicPartition as TopicPartition
@@ -31,30 +30,27 @@ from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
-from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.spans import SendSpans
 from moldau.streams.plan.topics import InternalTopic
 from moldau.streams.worker.committer import AtLeastOnce, CommittedOffset, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
-from moldau.streams.worker.owners import OwnerAssignor
+from moldau.streams.worker.membership import ClassicMembership, Membership, StreamsMembership
+from moldau.streams.worker.reader import RECORDS_MAX, Reader, fetched, fetched_columns
+from moldau.streams.worker.reader import FetchedChunk as FetchedChunk
 from moldau.streams.worker.settings import AppSettings, replication_factor
 
-_RECORDS_MAX: Final = 5000
 _READ_S: Final = 0.1
 _ENDS_S: Final = 1.0
 """How long the worker waits for ends that it asks for."""
+_COMMITTED_S: Final = 0.2
+"""How long the worker waits for committed offsets that it can do without."""
+_STANDBYS: Final = "streams.num.standby.replicas"
 _PURGE_S: Final = 30.0
 """How long a worker waits for the deletion of records that it has processed."""
 
 TopicNames = Callable[[], Awaitable[set[str]]]
 PartitionListener = Callable[[Sequence[TopicPartition]], Awaitable[None]]
-
-
-class FetchedChunk(NamedTuple):
-    """Records of one partition."""
-
-    where: TopicPartition
-    chunk: Chunk
 
 
 class TopicFacts(NamedTuple):
@@ -93,57 +89,12 @@ async def topic_names(settings: AppSettings, runtime: Runtime) -> AsyncIterator[
         yield names
 
 
-class Reader:
-    """Reads given partitions outside the group. It is connected only while it has some."""
-
-    def __init__(self, given: Mapping[str, str], client_id: str, runtime: Runtime) -> None:
-        self._given = {
-            "client.id": client_id,
-            "max.poll.records": str(2 * _RECORDS_MAX),
-            **given,
-            "auto.offset.reset": "earliest",
-            "allow.auto.create.topics": "false",
-        }
-        self._runtime = runtime
-        self._consumer: Consumer | None = None
-
-    async def read_from(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions, new ones from these offsets on; disconnect if there are none."""
-        if not offsets:
-            await self.aclose()
-            return
-        if self._consumer is None:
-            self._consumer = Consumer(self._given, runtime=self._runtime)
-            await self._consumer.start()
-        known = set(self._consumer.assignment)
-        self._consumer.assign(list(offsets))
-        for where, offset in offsets.items():
-            if where not in known:
-                self._consumer.seek(where, offset)
-
-    async def read(self, timeout_s: float) -> list[FetchedChunk]:
-        """Return the next records."""
-        assert self._consumer is not None
-        return [_fetched(each) for each in await self._consumer.poll(timeout_s)]
-
-    def position(self, where: TopicPartition) -> int:
-        """Return the offset of the next record that `read` returns."""
-        assert self._consumer is not None
-        return self._consumer.position(where) or 0
-
-    async def aclose(self) -> None:
-        """Disconnect."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.aclose()
-
-
 class Door:
     """A member's consumer, its committer, an admin, and readers of changelogs and global tables."""
 
     def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
         """`member` is the worker's name, the same after a restart."""
-        self.owners = OwnerAssignor(settings.server)
+        self.app = app
         self._ends: dict[TopicPartition, int] = {}
         self._settled = -1
         self.has_inputs = True
@@ -151,25 +102,30 @@ class Door:
         self._replication = settings.own[replication_factor]
         self.is_exactly_once = settings.is_exactly_once
         isolation = {"isolation.level": "read_committed"} if self.is_exactly_once else {}
+        named = {} if settings.is_streams_group else {"group.instance.id": member}
         of_group = {
             "auto.offset.reset": "earliest",
-            "group.instance.id": member,
+            **named,
             "client.id": member,
-            "max.poll.records": str(_RECORDS_MAX),
+            "max.poll.records": str(RECORDS_MAX),
             **settings.of_running("consumer"),
             **isolation,
             "group.id": app,
             "enable.auto.commit": "false",
             "allow.auto.create.topics": "false",
         }
-        self.has_own_name = of_group["group.instance.id"] == member
+        self.has_own_name = of_group.get("group.instance.id") == member
         """Whether the worker is in its group by the name that its state directory keeps."""
         # Interceptors look at records, which columns do not make.
         self._has_interceptors = bool(of_group.get("interceptor.classes"))
         self._records_max = int(of_group["max.poll.records"])
-        self.consumer = Consumer(
-            of_group, runtime=runtime, partition_assignment_strategy=[self.owners]
-        )
+        self.is_streams_group = settings.is_streams_group
+        self.membership: Membership
+        if self.is_streams_group:
+            self.membership = StreamsMembership(of_group, member, settings.server, runtime)
+        else:
+            self.membership = ClassicMembership(of_group, settings.server, runtime)
+        self.consumer = self.membership.consumer
         self.committer = self._committer(settings, member, runtime)
         if settings.tracer is not None:
             self.committer = TracedCommitter(self.committer, SendSpans(settings.tracer))
@@ -183,6 +139,9 @@ class Door:
             **settings.patient("restore.consumer"),
         }
         self.changelogs = Reader(of_changelogs, f"{member}-restore", runtime)
+        self.standbys = Reader(
+            of_changelogs, f"{member}-standby", runtime, auto_offset_reset="none"
+        )
         of_globals = {**settings.patient("global.consumer"), **isolation}
         self.globals = Reader(of_globals, f"{member}-global", runtime)
 
@@ -193,7 +152,7 @@ class Door:
         within = {"transaction.timeout.ms": str(settings.transaction_timeout_ms)}
         of_transactions = {**given, **within, "transactional.id": member}
         make = partial(Producer, of_transactions, runtime=runtime)
-        return ExactlyOnce(make, self.consumer, self.topics, runtime)
+        return ExactlyOnce(make, self.consumer, self.topics, runtime, self.membership.lost)
 
     async def start(self) -> None:
         """Connect. If that fails, close everything again."""
@@ -210,6 +169,7 @@ class Door:
             left.push_async_callback(self.admin.aclose)
             left.push_async_callback(self.committer.aclose)
             left.push_async_callback(self.changelogs.aclose)
+            left.push_async_callback(self.standbys.aclose)
             left.push_async_callback(self.globals.aclose)
             left.push_async_callback(self.consumer.aclose, leave_group=True)
 
@@ -291,12 +251,8 @@ class Door:
 
     # Input
 
-    async def subscribe(
-        self, topics: Sequence[str], together: Sequence[Sequence[str]], rebalance: Rebalance
-    ) -> None:
-        """Join the group at the next poll, if there are topics. Those in `together` have their
-        partitions of one number at one worker."""
-        self.owners.together = together
+    async def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
+        """Join the group at the next poll, if there are topics to read."""
         self.has_inputs = bool(topics)
         if topics:
             await self.consumer.subscribe(topics, listener=rebalance)
@@ -313,9 +269,9 @@ class Door:
 
     async def _polled(self, timeout_s: float) -> list[FetchedChunk]:
         if self._has_interceptors:
-            return [_fetched(each) for each in await self.consumer.poll(timeout_s)]
+            return [fetched(each) for each in await self.consumer.poll(timeout_s)]
         batches = await self.consumer.poll_batches(timeout_s, max_records=self._records_max)
-        return [_fetched_columns(each) for each in batches]
+        return [fetched_columns(each) for each in batches]
 
     def _generation(self) -> int:
         """Return the member's generation in its group; -1 while it is not a member."""
@@ -398,32 +354,24 @@ class Door:
             if each is not None
         }
 
+    async def committed_soon(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return what `committed` does if it is known at once, else nothing."""
+        try:
+            with suppress(TimeoutError):
+                async with timeout(_COMMITTED_S):
+                    return await self.committed(partitions)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+        return {}
 
-def _fetched_columns(part: PartitionColumns) -> FetchedChunk:
-    """Take fetched columns as lists: no object is made of a record."""
-    headers = part.headers
-    chunk = Chunk(
-        part.offsets.tolist(),
-        part.timestamps.tolist(),
-        part.keys.tolist(),
-        part.values.tolist(),
-        part.next_offset,
-        None if headers is None else headers.tolist(),
-    )
-    return FetchedChunk(TopicPartition(part.topic, part.partition), chunk)
-
-
-def _fetched(part: PartitionRecords) -> FetchedChunk:
-    headers = [each.headers for each in part.records]
-    chunk = Chunk(
-        part.offsets(),
-        part.timestamps(),
-        part.keys(),
-        part.values(),
-        part.next_offset,
-        headers if any(headers) else None,
-    )
-    return FetchedChunk(TopicPartition(part.topic, part.partition), chunk)
+    async def require_standbys(self, count: int) -> None:
+        """Have the group keep `count` standbys of each task."""
+        if count:
+            group = Resource(ResourceType.GROUP, self.app)
+            await self.admin.alter_configs(group, set_to={_STANDBYS: str(count)})
 
 
 class TracedCommitter:

@@ -79,8 +79,11 @@ class ExactlyOnce:
         consumer: Consumer,
         existing: Existing,
         runtime: Runtime,
+        lost: Collection[ErrorCode] = LOST,
     ) -> None:
-        """`existing` returns those of some topics that exist."""
+        """`existing` returns those of some topics that exist. `lost` are the errors after which the
+        worker is no member of its group."""
+        self._lost = lost
         self._existing = existing
         self._make_producer = make_producer
         self._consumer = consumer
@@ -225,7 +228,7 @@ class ExactlyOnce:
                 self._is_broken = True
             if error.code in _HOPELESS:
                 raise
-            if error.code in LOST:
+            if error.code in self._lost:
                 raise MembershipLost(str(error)) from error
             if error.code is ErrorCode.OFFSET_METADATA_TOO_LARGE and not self._are_texts_refused:
                 self._are_texts_refused = True

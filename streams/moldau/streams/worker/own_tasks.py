@@ -18,27 +18,20 @@ from typing import Final
 from moldau.errors import without_frames
 from moldau.runtime import Runtime
 from moldau.runtime.files import Files
-from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.problems import StateError, UnfitTopic, outgrown
+from moldau.streams.problems import UnfitTopic, outgrown
 from moldau.streams.query.gate import Gate
-from moldau.streams.rocks import StoreCorrupted, TaskDatabase
+from moldau.streams.rocks import StoreCorrupted
 from moldau.streams.worker import restore
-from moldau.streams.worker.committer import CommittedOffset, is_marked
+from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.decisions import TaskRestart
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
-from moldau.streams.worker.global_tables import GlobalTables
-from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.reports import Reports
-from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.task_maker import TaskMaker, forget_frames
 from moldau.streams.worker.tasks import (
-    Database,
-    MakeTask,
-    OpenDatabase,
     TaskId,
     TaskState,
     WorkerTask,
-    store_kinds,
     tasks_of,
 )
 
@@ -53,35 +46,21 @@ class OwnTasks:
     def __init__(
         self,
         plan: Plan,
-        make_task: MakeTask,
         door: Door,
-        directory: StateDirectory,
-        open_database: OpenDatabase,
+        maker: TaskMaker,
         beside: tuple[Gate, Runtime, Reports],
     ) -> None:
         self._plan = plan
-        self._make_task = make_task
         self._door = door
-        self._directory = directory
-        self._open_database = open_database
+        self._maker = maker
         self._gate, self._runtime, self._reports = beside
-        self._globals: GlobalTables | None = None
-        self._lakes: LakeTables | None = None
         self._cache_bytes = 0
         self.tasks: dict[TaskId, WorkerTask] = {}
         self.topics: dict[str, TopicFacts] = {}
 
-    def begin(
-        self,
-        topics: dict[str, TopicFacts],
-        global_tables: GlobalTables,
-        lakes: LakeTables,
-        cache_bytes: int,
-    ) -> None:
+    def begin(self, topics: dict[str, TopicFacts], cache_bytes: int) -> None:
         """Set what tasks are made with. `cache_bytes` is shared by all stores of the worker."""
-        self._lakes = lakes
         self.topics = topics
-        self._globals = global_tables
         self._cache_bytes = cache_bytes
 
     def of(self, state: TaskState) -> list[WorkerTask]:
@@ -117,7 +96,7 @@ class OwnTasks:
             await self._require_changelogs(task_id, program, inputs)
         for task_id, (program, inputs) in new.items():
             self.tasks[task_id] = await self._gate.run(
-                self._make, task_id, program, inputs, committed
+                self._maker.make, task_id, program, inputs, committed
             )
         self._share_cache()
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
@@ -199,44 +178,6 @@ class OwnTasks:
         task.state = TaskState.RUNNING if is_restored else TaskState.RESTORING
         task.paused.clear()
 
-    def _make(
-        self,
-        task_id: TaskId,
-        program: Program,
-        inputs: tuple[TopicPartition, ...],
-        committed: Mapping[TopicPartition, CommittedOffset],
-    ) -> WorkerTask:
-        """Open the stores of a task and make it; runs on a thread. Raise StateError if the app has
-        moved to another engine."""
-        texts = [committed[where].metadata for where in inputs if where in committed]
-        if any(map(is_marked, texts)):
-            raise StateError(
-                f"app={program.app}: it has moved to Spark: run it there, with --engine spark, or "
-                "move it back: moldau streams move APP --to embedded"
-            )
-        database = None
-        if program.stores:
-            database = self._open(task_id, program)
-        backings = {}
-        if database is not None:
-            backings = {store.name: database.backing(store.name) for store in program.stores}
-        held: dict[str, LookupTable] = {} if self._globals is None else {**self._globals.stores}
-        held |= {} if self._lakes is None else self._lakes.rows
-        task = self._make_task(program, task_id.partition, backings, texts, held)
-        for topic in set(program.inputs).difference(where.topic for where in inputs):
-            task.set_at_end(topic, True)  # it has fewer partitions than another input
-        offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
-        return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
-
-    def _open(self, task_id: TaskId, program: Program) -> Database:
-        path = self._directory.of_task(str(task_id))
-        kinds = store_kinds(program.stores)
-        try:
-            return self._open_database(path, kinds)
-        except StoreCorrupted as error:
-            self._rename(task_id, path, error)
-            return self._open_database(path, kinds)
-
     # Closing
 
     async def close(self, task_ids: Sequence[TaskId]) -> None:
@@ -248,17 +189,6 @@ class OwnTasks:
             await self._gate.run(task.close)
         if any(not each.is_done for task in gone for each in task.restoring.values()):
             await self._follow_changelogs()
-
-    def set_aside(self, damaged: WorkerTask) -> None:
-        """Rename the files of a closed task that is damaged."""
-        assert damaged.state is TaskState.CLOSED
-        assert damaged.damage is not None
-        assert damaged.database is not None
-        self._rename(damaged.task_id, damaged.database.path, damaged.damage)
-
-    def _rename(self, task_id: TaskId, path: str, damage: StoreCorrupted) -> None:
-        aside = TaskDatabase.set_aside(path, self._runtime.files)
-        self._reports.damaged(str(task_id), str(damage), aside)
 
     async def pass_markers(self) -> bool:
         """Move stores over the markers of the last commit. Return whether all are there."""
@@ -329,11 +259,6 @@ class OwnTasks:
             self._settle(task)
         if any(task.restoring[where].is_done for where, task in by_changelog.items()):
             await self._follow_changelogs()
-
-
-def forget_frames(error: StoreCorrupted) -> None:
-    """Drop the frames of an error: they hold iterators, and with them the database."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
 class StaleTasks:

@@ -29,7 +29,7 @@ from moldau.streams.query.questions import (
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
-from moldau.streams.worker.owners import OwnerAssignor
+from moldau.streams.worker.membership import Membership
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 
 _READABLE = (TaskState.RUNNING, TaskState.SUSPENDED)
@@ -52,7 +52,7 @@ class Queries:
         gate: Gate,
         tasks: Mapping[TaskId, WorkerTask],
         global_tables: GlobalTables,
-        owners: OwnerAssignor,
+        owners: Membership,
         *,
         are_committed: bool = False,
     ) -> None:

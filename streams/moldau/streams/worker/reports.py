@@ -62,6 +62,11 @@ class Reports:
         names = [str(each.task_id) for each in tasks]
         LOG.info("streams: tasks %s", ", ".join(names) or "none")
 
+    def standing_by(self, tasks: Iterable[TaskId]) -> None:
+        """Report the tasks of which the worker keeps a copy."""
+        names = [str(each) for each in sorted(tasks)]
+        LOG.info("streams: standby tasks %s", ", ".join(names) or "none")
+
     def restoring(self, task: WorkerTask, cleared: Sequence[str]) -> None:
         """Report that the stores of a task were opened, and what has to be restored."""
         for store in cleared:

@@ -34,6 +34,8 @@ from moldau.config.problems import UNKNOWN
 from moldau.link.settings import start_timeout_ms
 from moldau.tracing import Tracer
 
+CLASSIC: Final = "classic"
+STREAMS: Final = "streams"
 EXACTLY_ONCE: Final = "exactly_once_v2"
 AT_LEAST_ONCE: Final = "at_least_once"
 
@@ -109,11 +111,22 @@ replication_factor = Setting("replication.factor", INT, -1, check=at_least(-1),
 repartition_purge_interval_ms = Setting(
     "repartition.purge.interval.ms", LONG, 30_000, check=at_least(0),
     doc="How often records that all tasks are done with are deleted from repartition topics.")
+group_protocol = Setting("group.protocol", STRING, CLASSIC, check=one_of(CLASSIC, STREAMS),
+    doc="How workers share tasks. classic: one of them decides, on any broker. streams: the "
+    "broker does (KIP-1071), so that workers come and go while the others go on, and tasks may "
+    "have standbys; needs moldau or Apache Kafka 4.2. All workers of an app have the same: stop "
+    "them all to change it.")
+num_standby_replicas = Setting("num.standby.replicas", INT, 0, check=at_least(0),
+    doc="How many other workers keep a copy of the state of each task, up to date at any time: one "
+    "of them takes over without a restore. Needs group.protocol=streams, and is set for the group "
+    "on the broker (`streams.num.standby.replicas`); 0 leaves what is set there.")
 # fmt: on
 
 STREAMS_SETTINGS: Final = SettingTable(
     [
         processing_guarantee,
+        group_protocol,
+        num_standby_replicas,
         state_dir,
         state_cleanup_delay_ms,
         accept_topology_changes,
@@ -154,6 +167,12 @@ _CHOSEN: Final = {
 }
 """Settings of the consumer that would have no effect or break the app: the value that changes
 nothing, and why no other can be."""
+_OF_CLASSIC_MEMBERS: Final = {
+    "session.timeout.ms": "set streams.session.timeout.ms of the group there",
+    "heartbeat.interval.ms": "set streams.heartbeat.interval.ms of the group there",
+    "group.instance.id": "a worker keeps its name in its state directory",
+}
+"""What only the classic protocol has, and what to do with the other one."""
 _GROUPLESS: Final = ("restore.consumer", "global.consumer")
 
 
@@ -172,6 +191,11 @@ class AppSettings:
     def is_exactly_once(self) -> bool:
         """Whether commits are transactions."""
         return self.own[processing_guarantee] == EXACTLY_ONCE
+
+    @property
+    def is_streams_group(self) -> bool:
+        """Whether the broker shares out tasks (KIP-1071)."""
+        return self.own[group_protocol] == STREAMS
 
     @property
     def transaction_timeout_ms(self) -> int:
@@ -261,6 +285,7 @@ def _problems(settings: AppSettings) -> Iterator[Problem]:
             yield Problem(f"consumer.{name}", f"cannot be chosen: {reason}", given)
     if "transactional.id" in settings.clients["producer"]:
         yield Problem("transactional.id", "cannot be chosen: it is the worker's name in its group")
+    yield from _problems_of_group(settings)
     if not settings.is_exactly_once:
         return
     why = f"{processing_guarantee.name}={EXACTLY_ONCE} reads only committed records"
@@ -276,6 +301,19 @@ def _problems(settings: AppSettings) -> Iterator[Problem]:
             "the commit",
             str(settings.commit_interval_ms),
         )
+
+
+def _problems_of_group(settings: AppSettings) -> Iterator[Problem]:
+    """Yield what does not fit the protocol of the group."""
+    if not settings.is_streams_group:
+        if settings.own[num_standby_replicas]:
+            why = f"needs {group_protocol.name}={STREAMS}: with {CLASSIC} no task has a standby"
+            yield Problem(num_standby_replicas.name, why)
+        return
+    for name in _OF_CLASSIC_MEMBERS:
+        if name in settings.clients["consumer"]:
+            why = f"with {group_protocol.name}={STREAMS} the broker decides about it"
+            yield Problem(name, f"{why}: {_OF_CLASSIC_MEMBERS[name]}")
 
 
 def _passed(client: str, shared: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 A task is a program on one partition. It is RESTORING until its stores hold what their changelogs
 hold, then RUNNING; SUSPENDED while the group distributes partitions, when it neither reads nor
-writes; CLOSED for good. Invariant: only a RUNNING task is given records.
+writes; CLOSED for good. One that only keeps a copy of the state of another worker's task is in
+STANDBY until it is closed. Invariant: only a RUNNING task is given records.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class TaskState(Enum):
     RESTORING = "restoring"
     RUNNING = "running"
     SUSPENDED = "suspended"
+    STANDBY = "standby"
     CLOSED = "closed"
 
 

@@ -32,12 +32,14 @@ from moldau.streams.worker.door import Door, FetchedChunk, Rebalance, TopicFacts
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.metrics import TaskFigures, WorkerMetrics
-from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, StaleTasks, forget_frames
+from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, StaleTasks
 from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Readiness, Reports
 from moldau.streams.worker.settings import AppSettings
+from moldau.streams.worker.standbys import Standbys
 from moldau.streams.worker.start import prepare
 from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.task_maker import TaskMaker, forget_frames
 from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, WorkerTask
 
 _SLICES: Final = 10
@@ -79,14 +81,16 @@ class Worker:
             self._settings[rows.cache_max_bytes] // max(1, tables),
         )
         self._lakes = LakeTables(plan.lake_tables, runtime, reports)
-        self._own = OwnTasks(
-            plan,
+        self._maker = TaskMaker(
             make_task,
-            self._door,
             directory,
             self._open_database,
-            (self._gate, runtime, reports),
+            (self._globals.stores, self._lakes.rows),
+            (runtime.files, reports),
         )
+        beside = (self._gate, runtime, reports)
+        self._own = OwnTasks(plan, self._door, self._maker, beside)
+        self.standbys = Standbys(plan, self._door, self._maker, lambda: self._own.topics, beside)
         self.tasks = self._own.tasks
         self._decisions = Decisions(
             self.tasks,
@@ -99,7 +103,7 @@ class Worker:
             self._gate,
             self.tasks,
             self._globals,
-            self._door.owners,
+            self._door.membership,
             are_committed=self._door.committer.is_atomic,
         )
         self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag, settings.tracer)
@@ -148,6 +152,7 @@ class Worker:
             left.push_async_callback(self._globals.aclose)
             left.push_async_callback(self._lakes.aclose)
             left.push_async_callback(self._own.close_all)
+            left.push_async_callback(self.standbys.close_all)
             await self._prepare()
             self._is_connected = True
             while not self._is_stopping:
@@ -173,9 +178,8 @@ class Worker:
             lambda: self._is_stopping,
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
-        self._own.begin(
-            start.topics, self._globals, self._lakes, self._settings[rows.cache_max_bytes]
-        )
+        self._own.begin(start.topics, self._settings[rows.cache_max_bytes])
+        self.standbys.widths = start.layout.counts
         self._watch = InputWatch(self._plan.app, start.layout.inputs())
         if self._plan.global_tables:
             await self._globals.start(
@@ -186,8 +190,10 @@ class Worker:
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         self.queries.widths = start.layout.counts
         self._keys = KeySample(placed_inputs(start.layout.plan), start.layout.counts)
-        together = [program.inputs for program in start.layout.plan.programs]
-        await self._door.subscribe(self._watch.inputs, together, rebalance)
+        if self._door.is_streams_group:
+            await self._door.require_standbys(self._settings[rows.num_standby_replicas])
+        self._door.membership.prepare(start.layout)
+        await self._door.subscribe(self._watch.inputs, rebalance)
         self._reports.started(self._watch.inputs)
         self._decisions.on_commit_begun(self._runtime.clock.monotonic())
 
@@ -221,7 +227,7 @@ class Worker:
                 self._lakes.take()
         now = self._runtime.clock.monotonic()
         if self._stale.is_due(now):
-            used = {str(task_id) for task_id in self.tasks}
+            used = {str(task_id) for task_id in (*self.tasks, *self.standbys.tasks)}
             await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
 
     async def _check_inputs(self, until: float = 0.0) -> None:
@@ -260,6 +266,7 @@ class Worker:
                 await self._globals.commit()
         if is_restoring:
             await self._own.restore()
+        await self.standbys.read()
         running = self._own.of(TaskState.RUNNING)
         await self._learn_ends(running)
         for task in running:
@@ -371,7 +378,7 @@ class Worker:
             if self._globals.has(str(task.damage.context["path"])):
                 of_globals = task.damage  # a commit looks them up too; its own files are sound
             else:
-                self._own.set_aside(task)
+                self._maker.set_aside(task)
         if of_globals is not None:
             forget_frames(of_globals)
             await self._globals.heal(of_globals)
@@ -454,9 +461,13 @@ class Worker:
     async def _lost(self, partitions: Sequence[TopicPartition]) -> None:
         self._decisions.on_lost(partitions)
         await self._decide()
+        await self.standbys.give_up(self._door.membership.copies())
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        copies = self._door.membership.copies()
+        await self.standbys.give_up(copies)
         await self._own.assign(partitions)
+        await self.standbys.keep(copies)
         self._watch.doubt(self._runtime.clock.monotonic())
         self._decisions.on_rebalanced()
         await self._decide()

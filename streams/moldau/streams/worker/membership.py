@@ -1,0 +1,142 @@
+"""A worker's membership in the group of its app, by either protocol.
+
+- *classic*: the members' own assignor shares out partitions (`owners`); the member that leads the
+  group decides.
+- *streams* (KIP-1071): the coordinator assigns tasks, of which a worker may also keep copies. It
+  has to know the topology: that of the layout, with the topics that the app makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from moldau.client import Consumer, TopicPartition
+from moldau.client.consumer.task_consumer import TaskConsumer
+from moldau.client.group.streams import (
+    StreamsSettings,
+    SubtopologyDescription,
+    TopicDescription,
+    TopologyDescription,
+)
+from moldau.errors.codes import ErrorCode
+from moldau.runtime import Runtime
+from moldau.streams.plan.layout import Layout
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.worker.committer import LOST
+from moldau.streams.worker.owners import OwnerAssignor
+from moldau.streams.worker.tasks import TaskId
+
+NO_COPIES: Final[frozenset[TaskId]] = frozenset()
+
+
+class Membership(Protocol):
+    """A worker's consumer, and what its group tells it beside partitions."""
+
+    lost: frozenset[ErrorCode]
+    """The errors of a commit after which the worker is no member of its group."""
+
+    @property
+    def consumer(self) -> Consumer:
+        """The consumer of the inputs."""
+
+    def prepare(self, layout: Layout) -> None:
+        """Set what the group has to know of the app, before the worker joins."""
+
+    def owner(self, where: TopicPartition) -> str | None:
+        """Return the address of the worker that has the partition; None if it is unknown."""
+
+    def copies(self) -> frozenset[TaskId]:
+        """Return the tasks of which this worker keeps a copy now."""
+
+
+class ClassicMembership:
+    """Partitions by the assignor of the leading member."""
+
+    lost = LOST
+
+    def __init__(self, settings: Mapping[str, str], server: str, runtime: Runtime) -> None:
+        self._owners = OwnerAssignor(server)
+        self.consumer = Consumer(
+            settings, runtime=runtime, partition_assignment_strategy=[self._owners]
+        )
+        self.owner = self._owners.owner
+
+    def prepare(self, layout: Layout) -> None:
+        """Keep partitions of one number together."""
+        self._owners.together = [program.inputs for program in layout.plan.programs]
+
+    def copies(self) -> frozenset[TaskId]:
+        """Return none: the assignor shares out no copies."""
+        return NO_COPIES
+
+
+class StreamsMembership:
+    """Tasks by the coordinator. The name of a worker is its id in the group, so that one that was
+    killed and started again finds its tasks.
+
+    A commit may also be refused because a task went while it was under way. Then the worker is
+    still a member, and begins again from the last commit with the tasks that it has.
+    """
+
+    lost = frozenset((ErrorCode.UNKNOWN_MEMBER_ID,))
+
+    def __init__(
+        self, settings: Mapping[str, str], member: str, server: str, runtime: Runtime
+    ) -> None:
+        process = StreamsSettings(member, _endpoint(server))
+        self._consumer = TaskConsumer(settings, member_id=member, process=process, runtime=runtime)
+        self.consumer: Consumer = self._consumer
+        self.owner = self._consumer.owner
+
+    def prepare(self, layout: Layout) -> None:
+        """Set the topology that the coordinator shares out."""
+        self._consumer.topology = described_topology(layout)
+
+    def copies(self) -> frozenset[TaskId]:
+        """Return the standby and warm-up tasks."""
+        return frozenset(
+            TaskId(int(each.subtopology), each.partition) for each in self._consumer.tasks.copies
+        )
+
+
+def _endpoint(server: str) -> tuple[str, int] | None:
+    host, _, port = server.rpartition(":")
+    return (host.removeprefix("[").removesuffix("]"), int(port)) if host else None
+
+
+def described_topology(layout: Layout) -> TopologyDescription:
+    """Return an app on its topics as a coordinator has to know it: programs as subtopologies."""
+    return TopologyDescription(
+        tuple(_described(layout, program) for program in layout.plan.programs)
+    )
+
+
+def _described(layout: Layout, program: Program) -> SubtopologyDescription:
+    plan = layout.plan
+    internal = {each.name: each for each in layout.internal}
+    own = {each.name for each in plan.repartitions}
+    return SubtopologyDescription(
+        str(program.index),
+        tuple(name for name in program.inputs if name not in own),
+        tuple(
+            TopicDescription(name, layout.counts[name], _sorted(internal[name].configs))
+            for name in program.inputs
+            if name in own
+        ),
+        tuple(name for name in program.outputs if name in own),
+        tuple(
+            TopicDescription(name, 0, _sorted(internal[name].configs if name in internal else {}))
+            for name in _changelogs(plan, program)
+        ),
+        program.copartitioned,
+    )
+
+
+def _changelogs(plan: Plan, program: Program) -> Sequence[str]:
+    found = (store.changelog(plan.app) for store in program.stores)
+    return sorted({name for name in found if name is not None})
+
+
+def _sorted(configs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(configs.items()))

@@ -1,0 +1,198 @@
+"""The standby tasks of a worker: copies of the state of tasks that run elsewhere.
+
+A standby reads the changelogs of its task continuously, committed records only, into stores of its
+own. When its worker gets the task, the stores lack only what was written last, so the task goes on
+without a restore.
+
+Invariants:
+- A standby holds nothing that is not committed: its reader stops at the last stable offset, and a
+  store whose changelog is an input stops at the offset that the app has committed.
+- A task is never here and among the worker's own tasks: what is given up here is closed before
+  tasks are taken, and tasks are given up before they are kept here.
+
+A standby has the form of a task (`WorkerTask`), in the state STANDBY, and is restored by the same
+steps, towards an end that moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+from moldau.client import KafkaError
+from moldau.errors import without_frames
+from moldau.errors.codes import ErrorCode
+from moldau.runtime import Runtime
+from moldau.streams.plan.plan import Plan
+from moldau.streams.query.gate import Gate
+from moldau.streams.rocks import StoreCorrupted
+from moldau.streams.worker import restore
+from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.task_maker import TaskMaker, forget_frames
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+
+_ENDLESS: Final = 2**63 - 1
+_LOOK_S: Final = 1.0
+"""How often the committed offsets are looked up of inputs that are changelogs."""
+
+
+class Standbys:
+    """The copies that one worker keeps."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        door: Door,
+        maker: TaskMaker,
+        topics: Callable[[], Mapping[str, TopicFacts]],
+        beside: tuple[Gate, Runtime, Reports],
+    ) -> None:
+        """`topics` returns the facts of the app's topics."""
+        self._programs = {program.index: program for program in plan.programs}
+        self._door = door
+        self._maker = maker
+        self._topics = topics
+        self._gate, self._runtime, self._reports = beside
+        self._look_at = 0.0
+        self.widths: Mapping[str, int] = {}
+        """The partition counts of the inputs."""
+        self.tasks: dict[TaskId, WorkerTask] = {}
+
+    # Keeping
+
+    async def give_up(self, kept: Collection[TaskId]) -> None:
+        """Close all others."""
+        gone = [task_id for task_id in self.tasks if task_id not in kept]
+        await self._close(gone)
+        if gone:
+            await self._follow()
+
+    async def keep(self, wanted: Iterable[TaskId]) -> None:
+        """Open those that are not here yet. None of them may be a task of the worker now."""
+        new = [task_id for task_id in sorted(wanted) if task_id not in self.tasks]
+        if not new:
+            return
+        for task_id in new:
+            program = self._programs[task_id.program]
+            inputs = tuple(
+                TopicPartition(topic, task_id.partition)
+                for topic in program.inputs
+                if task_id.partition < self.widths.get(topic, 0)
+            )
+            task = await self._gate.run(self._maker.make, task_id, program, inputs, {})
+            task.state = TaskState.STANDBY
+            self.tasks[task_id] = task
+        await self._begin([self.tasks[task_id] for task_id in new])
+        self._reports.standing_by(self.tasks)
+
+    async def close_all(self) -> None:
+        """Close all."""
+        await self._close(list(self.tasks))
+        await self._door.standbys.aclose()
+
+    async def _close(self, task_ids: Iterable[TaskId]) -> None:
+        for task_id in task_ids:
+            task = self.tasks.pop(task_id)
+            if task.damage is not None:
+                forget_frames(task.damage)
+            await self._gate.run(task.close)
+            if task.damage is not None:
+                self._maker.set_aside(task)
+
+    async def _again(self, task_ids: Collection[TaskId]) -> None:
+        """Open copies anew: their files are damaged, or changelogs do not hold their next record
+        any more."""
+        await self._close(task_ids)
+        await self.keep(task_ids)
+
+    async def _begin(self, tasks: Collection[WorkerTask]) -> None:
+        """Continue each store at the offset that its rows were committed with."""
+        ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
+        damaged = []
+        for task in tasks:
+            try:
+                await self._gate.run(restore.begin, task, ends, self._topics(), {})
+            except StoreCorrupted as error:
+                task.damage = without_frames(error)
+                damaged.append(task.task_id)
+                continue
+            for store in task.program.stores:
+                where = task.changelog(store)
+                if where is not None and where in task.restoring and store.source_topic is None:
+                    task.restoring[where].end = _ENDLESS
+        self._look_at = 0.0
+        if damaged:
+            await self._again(damaged)
+        else:
+            await self._follow()
+
+    async def _follow(self) -> None:
+        await self._door.standbys.read_from(restore.open_offsets(self.tasks.values()))
+
+    # Reading
+
+    async def read(self) -> None:
+        """Apply what has come since, without waiting for more."""
+        if not self.tasks:
+            return
+        await self._learn_committed()
+        by_changelog = {
+            where: task
+            for task in self.tasks.values()
+            for where, each in task.restoring.items()
+            if not each.is_done
+        }
+        if not by_changelog:
+            return
+        try:
+            fetched = await self._door.standbys.read(0.0)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            await self._again(list(self.tasks))
+            return
+        for each in fetched:
+            if (task := by_changelog.get(each.where)) is not None:
+                await self._change(task, each.where, restore.apply, each)
+        for where, task in by_changelog.items():
+            reached = self._door.standbys.position(where)
+            if reached > task.restoring[where].position:  # over markers, and what was compacted
+                await self._change(task, where, restore.advance, where, reached)
+        if damaged := [task_id for task_id, task in self.tasks.items() if task.damage is not None]:
+            await self._again(damaged)
+        elif any(task.restoring[where].is_done for where, task in by_changelog.items()):
+            await self._follow()
+
+    async def _change(
+        self, task: WorkerTask, where: TopicPartition, step: Callable[..., object], *given: object
+    ) -> None:
+        """Run a step of the restore, unless the stores are damaged."""
+        if task.damage is not None:
+            return
+        try:
+            await self._gate.run(step, task, *given, self._topics()[where.topic])
+        except StoreCorrupted as error:
+            task.damage = without_frames(error)
+
+    async def _learn_committed(self) -> None:
+        """Move the ends of stores whose changelogs are inputs to what the app has committed."""
+        now = self._runtime.clock.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        tables = {
+            where: task
+            for task in self.tasks.values()
+            for store in task.program.stores
+            if store.source_topic is not None and (where := task.changelog(store)) is not None
+        }
+        committed = await self._door.committed_soon(list(tables))
+        was_done = False
+        for where, task in tables.items():
+            progress = task.restoring[where]
+            if where in committed and committed[where].offset > progress.end:
+                was_done |= progress.is_done
+                progress.end = committed[where].offset
+        if was_done:
+            await self._follow()

@@ -1,0 +1,96 @@
+"""Makes the tasks of a worker, those that run and those that stand by, with their stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.runtime.files import Files
+from moldau.streams.engine.global_table import LookupTable
+from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StateError
+from moldau.streams.rocks import StoreCorrupted, TaskDatabase
+from moldau.streams.worker.committer import CommittedOffset, is_marked
+from moldau.streams.worker.door import TopicPartition
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.tasks import (
+    Database,
+    MakeTask,
+    OpenDatabase,
+    TaskId,
+    TaskState,
+    WorkerTask,
+    store_kinds,
+)
+
+
+class TaskMaker:
+    """Opens the databases of one worker, and makes tasks on them."""
+
+    def __init__(
+        self,
+        make_task: MakeTask,
+        directory: StateDirectory,
+        open_database: OpenDatabase,
+        lookups: tuple[Mapping[str, LookupTable], Mapping[str, LookupTable]],
+        beside: tuple[Files, Reports],
+    ) -> None:
+        """`lookups` has the tables that tasks look up: global ones, and those of lakes."""
+        self._make_task = make_task
+        self._directory = directory
+        self._open_database = open_database
+        self._lookups = lookups
+        self._files, self._reports = beside
+
+    def make(
+        self,
+        task_id: TaskId,
+        program: Program,
+        inputs: tuple[TopicPartition, ...],
+        committed: Mapping[TopicPartition, CommittedOffset],
+    ) -> WorkerTask:
+        """Open the stores of a task and make it; runs on a thread. Raise StateError if the app has
+        moved to another engine."""
+        texts = [committed[where].metadata for where in inputs if where in committed]
+        if any(map(is_marked, texts)):
+            raise StateError(
+                f"app={program.app}: it has moved to Spark: run it there, with --engine spark, or "
+                "move it back: moldau streams move APP --to embedded"
+            )
+        database = None
+        if program.stores:
+            database = self._open(task_id, program)
+        backings = {}
+        if database is not None:
+            backings = {store.name: database.backing(store.name) for store in program.stores}
+        held = {name: table for tables in self._lookups for name, table in tables.items()}
+        task = self._make_task(program, task_id.partition, backings, texts, held)
+        for topic in set(program.inputs).difference(where.topic for where in inputs):
+            task.set_at_end(topic, True)  # it has fewer partitions than another input
+        offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
+        return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
+
+    def _open(self, task_id: TaskId, program: Program) -> Database:
+        path = self._directory.of_task(str(task_id))
+        kinds = store_kinds(program.stores)
+        try:
+            return self._open_database(path, kinds)
+        except StoreCorrupted as error:
+            self._rename(task_id, path, error)
+            return self._open_database(path, kinds)
+
+    def set_aside(self, damaged: WorkerTask) -> None:
+        """Rename the files of a closed task that is damaged."""
+        assert damaged.state is TaskState.CLOSED
+        assert damaged.damage is not None
+        assert damaged.database is not None
+        self._rename(damaged.task_id, damaged.database.path, damaged.damage)
+
+    def _rename(self, task_id: TaskId, path: str, damage: StoreCorrupted) -> None:
+        aside = TaskDatabase.set_aside(path, self._files)
+        self._reports.damaged(str(task_id), str(damage), aside)
+
+
+def forget_frames(error: StoreCorrupted) -> None:
+    """Drop the frames of an error: they hold iterators, and with them the database."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
