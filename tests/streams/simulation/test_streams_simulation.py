@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from moldau.client import OffsetAndMetadata, TopicPartition
+from moldau.client.group.streams import StreamsMember
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.streams.worker import restore
 from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.door import FetchedChunk, TopicFacts
 from moldau.streams.worker.exactly_once import ExactlyOnce
+from moldau.streams.worker.reader import Reader
 from moldau.streams.worker.tasks import WorkerTask
 from tests import suites
 from tests.memory import give_back
-from tests.streams.simulation.scenario import COMMIT_STEPS, ExactlyOnceRun, run_app
+from tests.streams.simulation.scenario import (
+    COMMIT_STEPS,
+    ExactlyOnceRun,
+    StreamsGroupRun,
+    run_app,
+)
 
 PARTS: Final = 6
 OVER: Final = 116
@@ -48,6 +56,54 @@ def test_everything_counts_once_in_many_worlds(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         run_app(seed, Counter(), ExactlyOnceRun)
         give_back()
+
+
+@pytest.mark.parametrize("seed", suites.seeds((5, 3, 6), quick=1))
+def test_everything_counts_once_in_a_streams_group_with_standbys(seed: int) -> None:
+    happened: Counter[str] = Counter()
+    run_app(seed, happened, StreamsGroupRun)
+    give_back()
+    assert happened["copied"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", range(PARTS))
+def test_everything_counts_once_in_many_streams_groups(part: int) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        run_app(seed, Counter(), StreamsGroupRun)
+        give_back()
+
+
+def test_a_standby_that_reads_past_the_last_stable_offset_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Reader.__init__
+
+    def careless(
+        reader: Reader, given: Mapping[str, str], name: str, *more: Any, **of: Any
+    ) -> None:
+        level = {"isolation.level": "read_uncommitted"} if name.endswith("-standby") else {}
+        original(reader, {**given, **level}, name, *more, **of)
+
+    monkeypatch.setattr(Reader, "__init__", careless)
+    with pytest.raises(SimulationFailed):
+        run_app(5, kind=StreamsGroupRun)
+
+
+@pytest.mark.deep
+def test_a_copy_that_is_taken_for_active_too_early_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def early(member: StreamsMember, answer: StreamsGroupHeartbeatResponse) -> bool:
+        if answer.standby_tasks:
+            answer.active_tasks = [*(answer.active_tasks or ()), *answer.standby_tasks]
+            answer.standby_tasks = []
+        return original(member, answer)
+
+    original = StreamsMember._take_target
+    monkeypatch.setattr(StreamsMember, "_take_target", early)
+    with pytest.raises(SimulationFailed):
+        run_app(5, kind=StreamsGroupRun)
 
 
 @pytest.mark.deep
