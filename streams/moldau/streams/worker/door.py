@@ -33,7 +33,8 @@ from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.spans import SendSpans
 from moldau.streams.plan.topics import InternalTopic
-from moldau.streams.worker.committer import AtLeastOnce, CommittedOffset, Committer
+from moldau.streams.worker.abandoned import end_abandoned
+from moldau.streams.worker.committer import LOG, AtLeastOnce, CommittedOffset, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.membership import ClassicMembership, Membership, StreamsMembership
 from moldau.streams.worker.reader import RECORDS_MAX, Reader, fetched, fetched_columns
@@ -95,6 +96,7 @@ class Door:
     def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
         """`member` is the worker's name, the same after a restart."""
         self.app = app
+        self._member = member
         self._ends: dict[TopicPartition, int] = {}
         self._settled = -1
         self.has_inputs = True
@@ -216,6 +218,20 @@ class Door:
         ends = await self.admin.list_offsets(wanted)
         stable = await self.admin.list_offsets(wanted, is_committed=True)
         return frozenset(each for each in wanted if stable[each].offset >= ends[each].offset)
+
+    async def end_abandoned(self, changelogs: Sequence[TopicPartition]) -> None:
+        """Abort what workers that are gone have left open in the changelogs of tasks that come to
+        this worker. If it cannot be done, the brokers do it in time."""
+        if not self.committer.is_atomic or not changelogs:
+            return
+        is_done = await self.without_open_transactions(changelogs)
+        left = [where for where in changelogs if where not in is_done]
+        if not left:
+            return
+        try:
+            await end_abandoned(self.admin, self.app, self._member, left)
+        except KafkaError as error:
+            LOG.info("streams: open transactions are left to the brokers: %s", error)
 
     async def last_value(
         self, where: TopicPartition, is_stopping: Callable[[], bool]

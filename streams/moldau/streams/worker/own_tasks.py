@@ -33,9 +33,11 @@ from moldau.streams.worker.tasks import (
     TaskState,
     WorkerTask,
     tasks_of,
+    written_changelogs,
 )
 
 RESTORE_POLL_S: Final = 0.1
+_BESIDE_POLL_S: Final = 0.005
 
 _TASK: Final = re.compile(r"\d+_\d+")
 
@@ -87,6 +89,14 @@ class OwnTasks:
             for where in task.inputs
         }
         wanted = tasks_of(self._plan, kept | set(partitions))
+        await self._door.end_abandoned(
+            [
+                where
+                for task_id, (program, _) in wanted.items()
+                if task_id not in self.tasks
+                for where in written_changelogs(program, task_id.partition)
+            ]
+        )
         committed = await self._door.committed(
             [where for _, inputs in wanted.values() for where in inputs]
         )
@@ -244,7 +254,9 @@ class OwnTasks:
         }
         if not by_changelog:
             return
-        for fetched in await self._door.changelogs.read(RESTORE_POLL_S):
+        # Tasks that run are not to wait for one whose changelog has nothing to read now.
+        wait_s = _BESIDE_POLL_S if self.of(TaskState.RUNNING) else RESTORE_POLL_S
+        for fetched in await self._door.changelogs.read(wait_s):
             task = by_changelog.get(fetched.where)
             if task is not None:
                 facts = self.topics[fetched.where.topic]

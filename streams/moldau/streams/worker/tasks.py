@@ -219,6 +219,14 @@ def tasks_of(
     }
 
 
+def written_changelogs(program: Program, partition: int) -> list[TopicPartition]:
+    """Return the changelog partitions that a task of a program writes."""
+    topics = (
+        store.changelog(program.app) for store in program.stores if store.source_topic is None
+    )
+    return [TopicPartition(topic, partition) for topic in topics if topic is not None]
+
+
 def store_kinds(stores: Iterable[StoreSpec]) -> dict[str, str]:
     """Return, by store, the text by which the database notices that a store has changed."""
     return {store.name: noted(store.layout, store.facts) for store in stores}
