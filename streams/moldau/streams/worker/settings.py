@@ -163,7 +163,7 @@ _CHOSEN: Final = {
     "group.id": (None, "it is the name of the app"),
     "enable.auto.commit": ("false", "offsets are committed with what their records have led to"),
     "partition.assignment.strategy": (None, "a worker has partitions of one number of all inputs"),
-    "group.protocol": ("classic", "brokers would not keep partitions of one number together"),
+    "group.protocol": ("classic", "it is a setting of the app, without `consumer.`"),
 }
 """Settings of the consumer that would have no effect or break the app: the value that changes
 nothing, and why no other can be."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from moldau.client import TopicPartition
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition
@@ -23,7 +24,6 @@ from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, StoreFailed,
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.state.versioned import VersionedStore
-from moldau.streams.worker.door import TopicPartition
 
 SLICE: Final = 500
 _SLICE_S: Final = 0.05
