@@ -22,6 +22,7 @@ from moldau.client.group.streams import (
     StreamsMember,
     StreamsSettings,
     SubtopologyDescription,
+    TaskPosition,
     TopicDescription,
     TopologyDescription,
 )
@@ -375,3 +376,28 @@ def test_a_group_of_another_type_is_an_error_with_advice() -> None:
     error = played.member.take_error()
     assert isinstance(error, KafkaError)
     assert "group.protocol" in error.reason
+
+
+def test_positions_are_reported_as_often_as_wanted_and_when_a_warm_up_is_near() -> None:
+    played = Played()
+    played.join(warmup={"1": [2]})
+    far, near = {GroupTask("1", 2): TaskPosition(5, 50)}, {GroupTask("1", 2): TaskPosition(45, 50)}
+    played.member.on_positions(far, played.now)
+    played.now += 10.0
+    assert played.request().task_offsets is None, "a coordinator that does not want them"
+    terms: dict[str, Any] = {"task_offset_interval_ms": 60_000, "acceptable_recovery_lag": 10}
+    played.answer_with(response(1, **terms))
+    played.member.on_positions(far, played.now)
+    played.now += 10.0
+    played.member.on_poll(played.now)
+    request = played.request()
+    assert [(each.partition, each.offset) for each in request.task_offsets or ()] == [(2, 5)]
+    assert [(each.partition, each.offset) for each in request.task_end_offsets or ()] == [(2, 50)]
+    played.answer_with(response(1, **terms))
+    played.member.on_positions({GroupTask("1", 2): TaskPosition(9, 50)}, played.now)
+    assert played.member.ready(played.now).ask is None
+    played.member.on_positions(near, played.now)
+    assert [each.offset for each in played.request().task_offsets or ()] == [45], "at once"
+    played.answer_with(response(1, **terms))
+    played.member.on_positions(near, played.now)
+    assert played.member.ready(played.now).ask is None, "once"

@@ -241,6 +241,10 @@ class ConsumerGroup:
         self.member.subscribe(wanted)
         self._session.poke()
 
+    def look(self) -> None:
+        """Have done what the member wants after an event."""
+        self._session.poke()
+
     def enforce_rebalance(self, reason: str) -> bool:
         """Make the group rebalance, from the next polls on; False if only the coordinator may."""
         is_possible = self.member.enforce_rebalance(reason)

@@ -13,9 +13,11 @@ from moldau.client.consumer.membership import member_settings
 from moldau.client.group.assignors import AssignorGiven
 from moldau.client.group.streams import (
     NO_TASKS,
+    GroupTask,
     GroupTasks,
     StreamsMember,
     StreamsSettings,
+    TaskPosition,
     TopologyDescription,
 )
 from moldau.config import Settings
@@ -55,6 +57,12 @@ class TaskConsumer(Consumer[bytes, bytes]):
     def tasks(self) -> GroupTasks:
         """The tasks of this member."""
         return NO_TASKS if self._member is None else self._member.tasks
+
+    def report(self, positions: Mapping[GroupTask, TaskPosition]) -> None:
+        """Report how far the copies are, if it is time to."""
+        if self._member is not None and self._group is not None:
+            self._member.on_positions(positions, self._clock.monotonic())
+            self._group.look()
 
     def owner(self, where: TopicPartition) -> str | None:
         """Return host:port of the process with the active task of an input partition; None if it is

@@ -139,6 +139,14 @@ class GroupTasks:
 NO_TASKS: Final = GroupTasks()
 
 
+class TaskPosition(NamedTuple):
+    """How far the state of a task is: everything below `offset` of its changelogs, which are
+    summed, is in it; `end` is how far they go."""
+
+    offset: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class StreamsSettings:
     """What a member says of its process. `endpoint` is where others can query its state."""
@@ -184,6 +192,13 @@ class StreamsMember(HeartbeatMember):
         self._endpoint_epoch = _NO_ENDPOINTS
         self._has_missed = False
         """Whether a response may have been lost."""
+        self._report_interval_s = 0.0
+        """How often the coordinator wants positions; 0: never."""
+        self._acceptable_lag = 0
+        self._report_at = 0.0
+        self._positions: tuple[tuple[GroupTask, TaskPosition], ...] = ()
+        self._near = frozenset[GroupTask]()
+        """The warm-ups that were near their ends when positions were reported last."""
         self._rejoins = False
         """Whether it gives all up to join again."""
 
@@ -209,6 +224,9 @@ class StreamsMember(HeartbeatMember):
                 request.client_tags = [
                     messages.KeyValue(key=key, value=value) for key, value in each
                 ]
+            elif name == "positions":
+                request.task_offsets = [_task_offset(task, at.offset) for task, at in each]
+                request.task_end_offsets = [_task_offset(task, at.end) for task, at in each]
             else:
                 setattr(request, name, each)
         if epoch == JOIN_EPOCH:
@@ -225,6 +243,7 @@ class StreamsMember(HeartbeatMember):
             "process_id": self._process.process_id,
             "user_endpoint": self._process.endpoint,
             "client_tags": tuple(sorted(self._process.client_tags.items())),
+            **({"positions": self._positions} if self._report_interval_s else {}),
         }
 
     def _owned_report(self) -> tuple[tuple[GroupTask, ...], ...]:
@@ -242,6 +261,8 @@ class StreamsMember(HeartbeatMember):
     def _accepted(self, answer: StreamsGroupHeartbeatResponse, now: float) -> None:
         self._take_endpoints(answer)
         self._take_statuses(answer)
+        self._report_interval_s = answer.task_offset_interval_ms / 1000
+        self._acceptable_lag = max(0, answer.acceptable_recovery_lag)
         if self._has_missed and answer.active_tasks is None:
             self._rejoins = True
         self._has_missed = False
@@ -261,6 +282,26 @@ class StreamsMember(HeartbeatMember):
             _tasks_in(answer.warmup_tasks or ()),
         )
         return True
+
+    def on_positions(self, positions: Mapping[GroupTask, TaskPosition], now: float) -> None:
+        """Report how far the copies are: as often as the coordinator wants it, and at once when a
+        warm-up has come near, because its task moves then."""
+        if not self._report_interval_s:
+            return
+        near = frozenset(
+            task
+            for task in self.tasks.warmup
+            if task in positions
+            and positions[task].end - positions[task].offset <= self._acceptable_lag
+        )
+        is_news = not near <= self._near
+        if now < self._report_at and not is_news:
+            return
+        self._report_at = now + self._report_interval_s
+        self._near = near
+        self._positions = tuple(sorted(positions.items()))
+        if is_news and self.state is HeartbeatState.STABLE:
+            self._next_heartbeat = 0.0
 
     def _take_endpoints(self, answer: StreamsGroupHeartbeatResponse) -> None:
         self._endpoint_epoch = answer.endpoint_information_epoch
@@ -290,6 +331,9 @@ class StreamsMember(HeartbeatMember):
         self._unknown = frozenset()
         self._endpoint_epoch = _NO_ENDPOINTS
         self._has_missed = self._rejoins = False
+        self._near = frozenset()
+        self._report_interval_s = 0.0
+        self._report_at = 0.0
 
     # The partitions of tasks
 
@@ -401,6 +445,12 @@ def _tasks_in(named: Iterable[messages.TaskIds]) -> frozenset[GroupTask]:
 
 def _partitions_in(named: Iterable[messages.TopicPartition]) -> list[TopicPartition]:
     return [TopicPartition(each.topic, number) for each in named for number in each.partitions]
+
+
+def _task_offset(task: GroupTask, offset: int) -> messages.TaskOffset:
+    return messages.TaskOffset(
+        subtopology_id=task.subtopology, partition=task.partition, offset=offset
+    )
 
 
 def _topology_message(topology: TopologyDescription) -> messages.Topology:

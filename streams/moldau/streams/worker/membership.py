@@ -14,8 +14,10 @@ from typing import Final, Protocol
 from moldau.client import Consumer, TopicPartition
 from moldau.client.consumer.task_consumer import TaskConsumer
 from moldau.client.group.streams import (
+    GroupTask,
     StreamsSettings,
     SubtopologyDescription,
+    TaskPosition,
     TopicDescription,
     TopologyDescription,
 )
@@ -49,6 +51,9 @@ class Membership(Protocol):
     def copies(self) -> frozenset[TaskId]:
         """Return the tasks of which this worker keeps a copy now."""
 
+    def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
+        """Report how far the copies are."""
+
 
 class ClassicMembership:
     """Partitions by the assignor of the leading member."""
@@ -69,6 +74,9 @@ class ClassicMembership:
     def copies(self) -> frozenset[TaskId]:
         """Return none: the assignor shares out no copies."""
         return NO_COPIES
+
+    def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
+        """Do nothing: there are no copies."""
 
 
 class StreamsMembership:
@@ -97,6 +105,12 @@ class StreamsMembership:
         """Return the standby and warm-up tasks."""
         return frozenset(
             TaskId(int(each.subtopology), each.partition) for each in self._consumer.tasks.copies
+        )
+
+    def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
+        """Report to the coordinator, which moves a task when a warm-up is near."""
+        self._consumer.report(
+            {GroupTask(str(each.program), each.partition): at for each, at in positions.items()}
         )
 
 

@@ -64,6 +64,11 @@ class Reader:
         assert self._consumer is not None
         return self._consumer.position(where) or 0
 
+    def end(self, where: TopicPartition) -> int:
+        """Return the known end of a partition: at least the position."""
+        assert self._consumer is not None
+        return self.position(where) + (self._consumer.lag(where) or 0)
+
     async def aclose(self) -> None:
         """Disconnect."""
         consumer, self._consumer = self._consumer, None

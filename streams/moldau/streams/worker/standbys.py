@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from moldau.client import KafkaError
+from moldau.client.group.streams import TaskPosition
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
@@ -55,6 +56,7 @@ class Standbys:
         self._topics = topics
         self._gate, self._runtime, self._reports = beside
         self._look_at = 0.0
+        self._report_at = 0.0
         self.widths: Mapping[str, int] = {}
         """The partition counts of the inputs."""
         self.tasks: dict[TaskId, WorkerTask] = {}
@@ -145,6 +147,7 @@ class Standbys:
         }
         if not by_changelog:
             return
+        self._report(by_changelog)
         try:
             fetched = await self._door.standbys.read(0.0)
         except KafkaError as error:
@@ -174,6 +177,23 @@ class Standbys:
             await self._gate.run(step, task, *given, self._topics()[where.topic])
         except StoreCorrupted as error:
             task.damage = without_frames(error)
+
+    def _report(self, by_changelog: Mapping[TopicPartition, WorkerTask]) -> None:
+        """Report how far the copies are, once in a while: the group asks for it less often."""
+        now = self._runtime.clock.monotonic()
+        if now < self._report_at:
+            return
+        self._report_at = now + _LOOK_S
+        positions = {}
+        for task_id, task in self.tasks.items():
+            offset = sum(each.position for each in task.restoring.values())
+            left = sum(
+                self._door.standbys.end(where) - each.position
+                for where, each in task.restoring.items()
+                if where in by_changelog
+            )
+            positions[task_id] = TaskPosition(offset, offset + max(0, left))
+        self._door.membership.report(positions)
 
     async def _learn_committed(self) -> None:
         """Move the ends of stores whose changelogs are inputs to what the app has committed."""
