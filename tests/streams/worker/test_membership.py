@@ -1,0 +1,70 @@
+"""What a coordinator gets to know of an app, and what workers say of a streams group."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.client.group.streams import SubtopologyDescription, TopicDescription
+from moldau.config import BadSettings
+from moldau.streams import Streams
+from moldau.streams.plan.layout import laid_out
+from moldau.streams.plan.plan import Plan
+from moldau.streams.worker.membership import described_topology
+from moldau.streams.worker.settings import app_settings
+
+
+def orders() -> Plan:
+    app = Streams("shop")
+    customers = app.table("customers", str, key=str)
+    orders = app.stream("orders", str, key=str)
+    orders.join(customers, lambda order, name: f"{order} {name}").to("named")
+    orders.group_by(lambda order: order).count(name="counts").changes().to("out")
+    return app.plan()
+
+
+def test_programs_are_subtopologies_with_their_topics() -> None:
+    topics = {"customers": 3, "orders": 3, "named": 1, "out": 1}
+    layout = laid_out(orders(), topics)
+    first, second = described_topology(layout).subtopologies
+    assert set(first.sources) == {"customers", "orders"}
+    assert first.repartition_sinks == ("shop-counts-repartition",)
+    assert first.changelogs == (TopicDescription("customers"),), "a table is its own changelog"
+    assert first.copartitioned == (frozenset(("customers", "orders")),)
+    assert second.sources == ()
+    assert [each[:2] for each in second.repartition_sources] == [("shop-counts-repartition", 3)]
+    assert [each.name for each in second.changelogs] == ["shop-counts-changelog"]
+    assert dict(second.changelogs[0].configs)["cleanup.policy"] == "compact"
+    assert second.inputs == ("shop-counts-repartition",)
+
+
+def test_a_stateless_app_has_no_changelogs() -> None:
+    app = Streams("copy")
+    app.stream("in").to("out")
+    layout = laid_out(app.plan(), {"in": 1, "out": 1})
+    assert described_topology(layout).subtopologies == (SubtopologyDescription("0", ("in",)),)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"num.standby.replicas": 1}, ["num.standby.replicas"]),
+        (
+            {"group.protocol": "streams", "session.timeout.ms": 6000, "heartbeat.interval.ms": 300},
+            ["session.timeout.ms", "heartbeat.interval.ms"],
+        ),
+        ({"group.protocol": "streams", "group.instance.id": "a"}, ["group.instance.id"]),
+        ({"group.protocol": "consumer"}, ["group.protocol"]),
+    ],
+)
+def test_settings_that_do_not_fit_the_protocol_are_refused(
+    given: dict[str, object], names: list[str]
+) -> None:
+    with pytest.raises(BadSettings) as caught:
+        app_settings(given)
+    assert [each.name for each in caught.value.problems] == names
+
+
+def test_classic_is_the_default_and_standbys_come_with_streams() -> None:
+    assert not app_settings({}).is_streams_group
+    chosen = app_settings({"group.protocol": "streams", "num.standby.replicas": 2})
+    assert chosen.is_streams_group
