@@ -62,6 +62,14 @@ def read_pairs(files: Files, path: str) -> list[tuple[int, int]]:
     ]
 
 
+def parse_pairs(data: bytes, path: str) -> list[tuple[int, int]]:
+    """Return the pairs of a checkpoint that was read, as `read_pairs` does."""
+    return [
+        (_number(path, line, first), _number(path, line, second))
+        for line, (first, second) in _parsed(data, path, 2)
+    ]
+
+
 def write_pairs(files: Files, path: str, pairs: Iterable[tuple[int, int]]) -> None:
     """Replace the pairs."""
     files.write_text_atomic(path, pairs_text(pairs))
@@ -78,10 +86,12 @@ def _text(entries: Iterable[str]) -> str:
 
 
 def _entries(files: Files, path: str, words: int) -> list[tuple[str, list[str]]]:
-    if not files.exists(path):
-        return []
+    return _parsed(files.read_whole(path), path, words) if files.exists(path) else []
+
+
+def _parsed(data: bytes, path: str, words: int) -> list[tuple[str, list[str]]]:
     try:
-        lines = files.read_text(path).split("\n")
+        lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
         raise CorruptLog("checkpoint is not text", path=path) from error
     while lines and not lines[-1].strip():

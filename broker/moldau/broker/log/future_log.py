@@ -209,9 +209,10 @@ class FutureLog:
         self._copy_rest(now_ms)
         log.state.log_end_offset = source.log_end_offset
         log.rolling.roll(now_ms)
-        log.snapshots.write(
-            source.log_end_offset, dict(source.producers.entries).values(), sync=False
-        )
+        if source.state.is_history_known:
+            log.snapshots.write(
+                source.log_end_offset, dict(source.producers.entries).values(), sync=False
+            )
         log.adopt_epochs(LeaderEpochs(source.leader_epochs.entries), source)
 
     def take_over(self, owner: Owner, now_ms: int) -> None:

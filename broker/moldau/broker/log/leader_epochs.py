@@ -36,6 +36,14 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
+class LogPoint(NamedTuple):
+    """A point in a log: the offset, and the epoch of the record before it. Two logs that both have
+    the point have the same records before it."""
+
+    epoch: int
+    offset: int
+
+
 class LeaderEpochs:
     """The epochs of one partition's log."""
 

@@ -41,7 +41,7 @@ from moldau.broker.log.retention import Retention
 from moldau.broker.log.rolling import Rolling
 from moldau.broker.log.segments import Segments
 from moldau.broker.log.state import LogState
-from moldau.broker.log.truncation import Truncation, save_epochs
+from moldau.broker.log.truncation import LogHistory, Truncation, save_epochs
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Batch
 from moldau.runtime.files import Files
@@ -210,6 +210,10 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records, like `Truncation.truncate_fully_and_start_at`. Durable on return."""
         self.truncation.truncate_fully_and_start_at(offset)
+
+    def begin_behind(self, history: LogHistory, log_start_offset: int, now_ms: int) -> None:
+        """Begin behind remote records, like `Truncation.begin_behind`. Durable on return."""
+        self.truncation.begin_behind(history, log_start_offset, now_ms)
 
     # Durability and service.
 

@@ -166,7 +166,7 @@ class _Opener:
             self._opening = _distrusted(self._opening)
         self._trusted = self._count_trusted(segments)
         self._trust(segments)
-        self._load_producers(segments, start)
+        self._load_producers(segments, log_start, start)
         segments = self._recover(segments, epochs)
         active = segments[-1]
         if active.next_offset < start:
@@ -298,14 +298,15 @@ class _Opener:
         self._drop(segments[len(kept) :])
         return kept
 
-    def _load_producers(self, segments: list[Segment], start: int) -> None:
-        """Set the producer state to its value at the end of the trusted segments."""
+    def _load_producers(self, segments: list[Segment], log_start: int, start: int) -> None:
+        """Set the producer state to its value at the end of the trusted segments. The records from
+        `log_start` to `start` are in remote storage only."""
         snapshots = self._snapshots = ProducerSnapshots(self._files, self._directory, self._listed)
         if self._trusted < len(segments):
             end = max(start, segments[self._trusted].base_offset)
         else:
             end = segments[-1].next_offset
-        snapshots.truncate(start, end)
+        snapshots.truncate(log_start, end)
         refused = snapshots.load_latest(self._producers, start, self._opening.now_ms)
         self._notes += [str(error) for error in refused]
         recall_batches(self._producers, segments[: self._trusted], self._opening.now_ms)

@@ -74,8 +74,9 @@ class LogState:
         self.leader_epochs = found.epochs
         self.leader_epoch = found.epochs.latest_epoch
         """The epoch of the last batch."""
-        self.log_start_offset = self.high_watermark = found.log_start_offset
-        self.local_log_start_offset = found.local_log_start_offset
+        self.log_start_offset = found.log_start_offset
+        # What is in remote storage only is committed.
+        self.local_log_start_offset = self.high_watermark = found.local_log_start_offset
         """The offset of the first record that can be read in the segments."""
         self.log_end_offset = self.segments.active.next_offset
         self.flushed_end_offset = found.flushed_end_offset
@@ -115,6 +116,15 @@ class LogState:
             if not segment.are_indexes_durable:
                 return segment.base_offset
         return self.log_end_offset
+
+    @property
+    def is_history_known(self) -> bool:
+        """Whether the producers are known, and the epochs of the records that are in remote storage
+        only. A tiered log that has lost its own records may know neither; see `truncation`."""
+        end = self.log_end_offset
+        if not self.log_start_offset < self.local_log_start_offset == end:
+            return True
+        return end in self.snapshots.offsets
 
     def update_high_watermark(self, offset: int) -> bool:
         """Note that everything below `offset` is replicated, within the log's end. Return whether

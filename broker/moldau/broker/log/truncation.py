@@ -1,20 +1,46 @@
-"""Truncation: moving a log's end back.
+"""Truncation: moving a log's end back, and beginning a log anew elsewhere.
 
 Invariants: everything is durable on return. The checkpoint's recovery point is lowered before the
 segments are cut, so recovery checks the batches that replace the removed ones. Segments are removed
 from the newest on, so a crash leaves no hole.
+
+A tiered log that has lost all its own segments does not know its producers any more: the batches
+that say so are in remote storage. Its epochs may be those of another history. Such a log says so
+(`LogState.is_history_known`) until `begin_behind` gives it what it lacks. There the snapshot of the
+producers is written last, and it is what a later start looks for. So a crash at any step leaves a
+log that is as it was, or one that asks for its history again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import write_pairs
 from moldau.broker.log.gaplessness import lower_mark
+from moldau.broker.log.leader_epochs import EpochEntry, LeaderEpochs
+from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.broker.log.reading import Reading
 from moldau.broker.log.recovery import recall_batches, replay
 from moldau.broker.log.replacing import Replacing
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
+
+
+@dataclass(frozen=True, slots=True)
+class LogHistory:
+    """What a log must know of the records below `offset`, if they are in remote storage only."""
+
+    offset: int
+    epochs: tuple[EpochEntry, ...]
+    """The leader epochs of these records."""
+    producers: tuple[ProducerStateEntry, ...]
+    """The producers as these records leave them."""
+
+    def covers(self, log_start_offset: int) -> bool:
+        """Whether each of the records from there on has its epoch."""
+        return bool(self.epochs) and self.epochs[0].start_offset <= log_start_offset
 
 
 class Truncation:
@@ -55,9 +81,28 @@ class Truncation:
         """Drop all records and let the next one have `offset`. Durable on return."""
         self._begin_anew_at(offset, offset)
 
-    def _begin_anew_at(self, offset: int, log_start_offset: int) -> None:
+    def begin_behind(self, history: LogHistory, log_start_offset: int, now_ms: int) -> None:
+        """Drop all records, and let the next one follow those that `history` is about: they are in
+        remote storage, from `log_start_offset` on. Durable on return.
+
+        A replica calls it whose leader does not have the records any more that come next here.
+        """
+        state = self._state
+        assert state.config.is_tiered, "what is below would be lost"
+        assert log_start_offset < history.offset
+        self._begin_anew_at(history.offset, log_start_offset, history.epochs)
+        try:
+            producers = history.producers
+            state.snapshots.write(history.offset, producers, sync=True)
+        except OSError as error:
+            state.fail(error)
+        state.producers.load(producers, history.offset, now_ms)
+
+    def _begin_anew_at(
+        self, offset: int, log_start_offset: int, history: Iterable[EpochEntry] | None = None
+    ) -> None:
         """Drop all segments and let the next record have `offset`. What a tiered log has below it
-        stays in remote storage."""
+        stays in remote storage; `history` are its epochs, if they are others than the log's."""
         state = self._state
         if not state.config.is_tiered:
             log_start_offset = offset
@@ -70,8 +115,13 @@ class Truncation:
                 state.owner.persist_points()
             self._lower_recovery_point(0)
             self._remove_from(0)
+            self._forget_producers(offset, log_start_offset, is_other=history is not None)
+            if history is not None:
+                state.leader_epochs = LeaderEpochs(history)
+                path = f"{state.directory}/{names.LEADER_EPOCHS}"
+                write_pairs(state.files, path, state.leader_epochs.entries)
+                state.durability.epochs_saved()
             segment = Segment.create(state.files, state.directory, offset, state.config)
-            state.snapshots.remove_all()
             state.files.sync_dir(state.directory)
         except OSError as error:
             state.fail(error)
@@ -85,6 +135,15 @@ class Truncation:
             is_epoch_gone=epochs.truncate_from_end(offset) if is_tiered else epochs.clear(),
         )
         state.persist_points()
+
+    def _forget_producers(self, offset: int, log_start_offset: int, *, is_other: bool) -> None:
+        """Remove the snapshots of a log that begins anew. One at the new end stays if the records
+        below it do, and with it the log knows its producers."""
+        is_kept = log_start_offset < offset and not is_other
+        if is_kept and offset in self._state.snapshots.offsets:
+            self._state.snapshots.truncate(offset - 1, offset)
+        else:
+            self._state.snapshots.remove_all()
 
     def _lower_recovery_point(self, index: int) -> None:
         state = self._state
@@ -114,7 +173,7 @@ class Truncation:
             lower_mark(state.files, state.directory, end)
             if is_epoch_gone:
                 save_epochs(state)
-            state.snapshots.truncate(state.local_log_start_offset, end)
+            state.snapshots.truncate(state.log_start_offset, end)
             unreplicated = state.producers.unreplicated
             state.snapshots.load_latest(state.producers, state.local_log_start_offset, 0)
             state.producers.keep_unreplicated(unreplicated)
