@@ -13,6 +13,10 @@ Commands: WHAT [ARGUMENT]...; a replica is named by a letter.
     follow a[:END]...  unfollow a...  epoch a EPOCH
     respond [a+COUNT | a=ERROR | a^EPOCH:END]...   records, an error, or a divergence
     ends a START END | no-ends a          the leader's answer to `ask`
+    moved a                               the leader has what comes next in remote storage only
+    behind a OFFSET | starts-at a OFFSET | goes-on a | stuck a    the result of `find-start`
+    forget a                              it loses the history of its remote records
+    skip a                                it skips what is remote while it is new
     fail | lose-session | refuse ERROR    instead of a response
     quota on|off  throttle a  in-sync a  short a  room a  break a  start a OFFSET
     damage a                              its next append fails
@@ -26,8 +30,15 @@ from pathlib import Path
 from typing import Final
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
+from moldau.broker.log.truncation import LogHistory
 from moldau.broker.replication.follower import Action, Marks
-from moldau.broker.replication.leader_fetch import LeaderFetch, LogStep, Ready, RequestedPartition
+from moldau.broker.replication.leader_fetch import (
+    LeaderFetch,
+    LogStep,
+    Ready,
+    RemoteStart,
+    RequestedPartition,
+)
 from moldau.broker.replication.session import FollowerSessionRequest
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.fetch import (
@@ -58,13 +69,15 @@ class Numbers:
     is_throttled: bool = False
     is_short_of_room: bool = False
     is_damaged: bool = False
+    is_remote_skipped: bool = False
+    is_history_known: bool = True
 
     @property
     def marks(self) -> Marks:
         epochs = LeaderEpochs()
         if self.end:
             epochs.assign(self.leader_epoch, 0)
-        return Marks(self.start, self.end, epochs)
+        return Marks(self.start, self.end, epochs, self.is_history_known)
 
 
 @dataclass
@@ -75,6 +88,7 @@ class Player:
     now_ms: int = START_MS
     replicas: dict[str, Numbers] = field(default_factory=dict)
     asked: dict[str, RequestedPartition[Numbers]] = field(default_factory=dict)
+    rebuilding: dict[str, RequestedPartition[Numbers]] = field(default_factory=dict)
     is_asking: bool = False
     lines: list[str] = field(default_factory=list)
 
@@ -106,6 +120,9 @@ class Player:
         for asked in ready.questions:
             self.lines.append(f"ask {asked.replica.name}")
             self.asked[asked.replica.name] = asked
+        for asked in ready.rebuilds:
+            self.lines.append(f"find-start {asked.replica.name}")
+            self.rebuilding[asked.replica.name] = asked
         if ready.request is not None:
             self.lines.append(self._request(ready.request))
             self.is_asking = True
@@ -125,6 +142,7 @@ class Player:
             replica.end += count
         else:
             replica.end = step.offset
+            replica.is_history_known = True
             line += f" {step.offset}"
         self.lines.append(line)
 
@@ -188,6 +206,33 @@ class Player:
 
     def do_no_ends(self, name: str) -> None:
         self.core.on_no_ends(self.asked.pop(name), self.now_ms)
+
+    def do_moved(self, name: str) -> None:
+        self.do_respond(f"{name}=OFFSET_MOVED_TO_TIERED_STORAGE")
+
+    def do_behind(self, name: str, offset: str) -> None:
+        history = LogHistory(int(offset), (), ())
+        self.core.on_start(self.rebuilding.pop(name), RemoteStart(history, 0))
+        self._give_up()
+
+    def do_starts_at(self, name: str, offset: str) -> None:
+        self.core.on_start(self.rebuilding.pop(name), int(offset))
+        self._give_up()
+
+    def do_goes_on(self, name: str) -> None:
+        self.core.on_no_rebuild(self.rebuilding.pop(name))
+        self._give_up()
+
+    def do_stuck(self, name: str) -> None:
+        self.core.on_rebuild_failed(self.rebuilding.pop(name), self.now_ms)
+        self._give_up()
+
+    def do_forget(self, name: str) -> None:
+        self.replicas[name].is_history_known = False
+        self.core.on_changed(key_of(name))
+
+    def do_skip(self, name: str) -> None:
+        self.replicas.setdefault(name, Numbers(name)).is_remote_skipped = True
 
     def do_quota(self, word: str) -> None:
         self.core.on_quota(word == "on")

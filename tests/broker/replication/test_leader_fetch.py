@@ -17,11 +17,15 @@ COMMANDS = st.one_of(
     st.builds("respond {}+{}".format, NAMES, st.integers(0, 3)),
     st.builds("respond {}={}".format, NAMES, st.sampled_from(["NOT_LEADER_OR_FOLLOWER", "NONE"])),
     st.builds("respond {}+1 {}+2".format, NAMES, NAMES),
+    st.builds("{} {}".format, st.sampled_from(["moved", "forget"]), NAMES),
+    st.builds("behind {} {}".format, NAMES, st.integers(5, 9)),
+    st.builds("{} {}".format, st.sampled_from(["goes-on", "stuck"]), NAMES),
     st.sampled_from(["respond", "fail", "lose-session", "quota on", "quota off"]),
     st.builds("{} {}".format, st.sampled_from(["short", "room", "throttle", "in-sync"]), NAMES),
     st.builds("wait {}".format, st.sampled_from([1, 60, 1100])),
 )
-_NEED_A_REQUEST = ("respond", "fail", "lose-session")
+_NEED_A_REQUEST = ("respond", "fail", "lose-session", "moved")
+_NEED_A_REBUILD = ("behind", "goes-on", "stuck")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -39,8 +43,10 @@ def test_after_all_troubles_every_replica_is_fetched_from_its_end(commands: list
     player = Player()
     player.play("follow a b c")
     for command in commands:
-        what = command.split()[0]
-        if player.is_asking or what not in _NEED_A_REQUEST:
+        what, *names = command.split()
+        is_answer = what in _NEED_A_REBUILD
+        is_possible = player.is_asking or what not in _NEED_A_REQUEST
+        if names and names[0] in player.rebuilding if is_answer else is_possible:
             player.play(command)
     player.play("quota off")
     for name in "abc":
@@ -50,6 +56,9 @@ def test_after_all_troubles_every_replica_is_fetched_from_its_end(commands: list
     if player.is_asking:
         player.play("fail")
         player.play("wait 2000")
+    player.play("follow a b c")
+    for name in list(player.rebuilding):
+        player.play(f"behind {name} 9")
     lines = player.play("follow a b c")
     ends = {name: replica.end for name, replica in player.replicas.items()}
     (request,) = [line for line in lines if line.startswith("request all")]

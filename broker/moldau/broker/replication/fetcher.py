@@ -1,7 +1,8 @@
 """The fetchers of a node: one for each leader, which carries out what `LeaderFetch` decides.
 
 A fetcher is one task. It waits for the response to a request, or for the next deadline; added or
-removed partitions end either wait.
+removed partitions end either wait. What a log must know to begin behind remote records is found out
+by a task for each such log, as the store may be slow.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.log.offset_lookup import EARLIEST, LATEST
 from moldau.broker.replication.follower import Action, Marks
 from moldau.broker.replication.leader_fetch import LeaderFetch, LogStep, Refusal, RequestedPartition
+from moldau.broker.replication.rebuild import AskedLeader, find_start
 from moldau.broker.replication.session import FollowerPosition, FollowerSessionRequest
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -26,17 +29,12 @@ from moldau.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from moldau.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from moldau.records import whole_bytes
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.quota import ReplicationQuota
+    from moldau.broker.tiered.rebuild import RemoteHistory
     from moldau.ids import Uuid
     from moldau.link import Peers
     from moldau.logging import Logger
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 
     Key = tuple[Uuid, int]
 
-_EARLIEST: Final = -2
-_LATEST: Final = -1
 _UNANSWERED: Final = "a leader does not answer a fetch"
 
 
@@ -59,6 +55,8 @@ class FetchSettings:
     partition_bytes_max: int
     backoff_ms: int
     timeout_ms: int
+    is_remote_skipped: bool = False
+    """Whether a new replica of a tiered topic copies nothing that is remote already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +72,8 @@ class FetcherServices:
     watch_room: Callable[[], None]
     """Measures the room on the disks, if one may be nearly full and the last measure is old."""
     log: Logger
+    history: Callable[[Partition], RemoteHistory | None] = lambda partition: None
+    """Returns the remote records of a partition; None if it has none, or not yet."""
 
 
 class ReplicaFetchers:
@@ -124,10 +124,19 @@ class ReplicaFetchers:
 class Followed:
     """A replica as the core sees it, and the watcher of its changes."""
 
-    __slots__ = ("_core", "_key", "partition")
+    __slots__ = ("_core", "_ground", "_key", "partition", "rebuild_failures")
 
-    def __init__(self, core: LeaderFetch[Followed], key: Key, partition: Partition) -> None:
+    def __init__(
+        self,
+        ground: FetcherServices,
+        core: LeaderFetch[Followed],
+        key: Key,
+        partition: Partition,
+    ) -> None:
+        self._ground = ground
         self._core = core
+        self.rebuild_failures = 0
+        """The attempts in a row to begin behind remote records that failed."""
         self._key = key
         self.partition = partition
 
@@ -138,7 +147,9 @@ class Followed:
     @property
     def marks(self) -> Marks:
         log = self.partition.log.state
-        return Marks(log.log_start_offset, log.log_end_offset, log.leader_epochs)
+        return Marks(
+            log.log_start_offset, log.log_end_offset, log.leader_epochs, log.is_history_known
+        )
 
     @property
     def is_in_service(self) -> bool:
@@ -152,6 +163,12 @@ class Followed:
     def is_short_of_room(self) -> bool:
         partition = self.partition
         return partition.log.state.owner.room.is_short and not partition.is_reserved
+
+    @property
+    def is_remote_skipped(self) -> bool:
+        config = self.partition.log.config
+        is_eligible = config.is_tiered and not config.is_compacted
+        return is_eligible and self._ground.terms().is_remote_skipped
 
     def on_change(self) -> None:
         self._core.on_changed(self._key)
@@ -172,6 +189,7 @@ class LeaderFetcher:
         self._asking: asyncio.Timeout | None = None
         """The wait for a response, which a change of the partitions ends."""
         self._task: asyncio.Task[None] | None = None
+        self._rebuilds: set[asyncio.Task[None]] = set()
         self._lane = 0
 
     def start(self) -> None:
@@ -182,7 +200,7 @@ class LeaderFetcher:
 
     def add(self, key: Key, partition: Partition) -> None:
         """Fetch the partition from now on."""
-        followed = self._followed[key] = Followed(self._core, key, partition)
+        followed = self._followed[key] = Followed(self._ground, self._core, key, partition)
         partition.watchers.add(self._ground.node_id, followed)
         self._core.on_added(key, followed)
         self._on_change()
@@ -204,9 +222,11 @@ class LeaderFetcher:
     async def aclose(self) -> None:
         """Stop the fetching task."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        tasks = [*self._rebuilds, *(() if task is None else (task,))]
+        for each in tasks:
+            each.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     # Rounds.
 
@@ -224,6 +244,8 @@ class LeaderFetcher:
                 self._carry_out(step)
             for asked in ready.questions:
                 await self._ask_ends(asked)
+            for asked in ready.rebuilds:
+                self._begin_rebuild(asked)
             if ready.request is not None:
                 await self._fetch(ready.request, terms)
             elif ready.is_idle:
@@ -309,6 +331,8 @@ class LeaderFetcher:
                     facts = _facts(partition)
                     log.warn("a replica begins anew", **facts, start=step.offset)
                     partition.log.truncate_fully_and_start_at(step.offset)
+                case Action.REBUILD:
+                    self._rebuild(step)
         except MoldauError as error:
             what = "a replica cannot take what its leader has"
             log.failure(what, error, **_facts(partition))
@@ -326,32 +350,70 @@ class LeaderFetcher:
 
     async def _ask_ends(self, asked: RequestedPartition[Followed]) -> None:
         """Request the ends of the leader's log."""
+        leader = self._ask(asked.replica.partition)
         try:
-            start = await self._offset(asked, _EARLIEST)
-            end = await self._offset(asked, _LATEST)
+            start = await leader.offset(EARLIEST)
+            end = await leader.offset(LATEST)
         except KafkaError as error:
             self._ground.log.debug("a leader does not tell its offsets", why=str(error))
             self._core.on_no_ends(asked, self._now_ms())
         else:
-            self._core.on_ends(asked, start, end, self._now_ms())
+            self._core.on_ends(asked, start.offset, end.offset, self._now_ms())
 
-    async def _offset(self, asked: RequestedPartition[Followed], timestamp: int) -> int:
-        partition = asked.replica.partition
-        row = ListOffsetsPartition(
-            partition_index=partition.index,
-            current_leader_epoch=asked.leader_epoch,
-            timestamp=timestamp,
+    def _ask(self, partition: Partition) -> AskedLeader:
+        ground = self._ground
+        return AskedLeader(ground.peers, ground.node_id, self._leader_id, partition)
+
+    # Beginning behind remote records.
+
+    def _begin_rebuild(self, asked: RequestedPartition[Followed]) -> None:
+        task = self._ground.runtime.spawn(self._find_start(asked), name="rebuild")
+        self._rebuilds.add(task)
+        task.add_done_callback(self._rebuilds.discard)
+
+    async def _find_start(self, asked: RequestedPartition[Followed]) -> None:
+        """Find out how a log begins anew, and tell the core."""
+        replica, ground = asked.replica, self._ground
+        partition = replica.partition
+        try:
+            start = await find_start(
+                self._ask(partition),
+                replica.marks,
+                ground.history(partition),
+                is_remote_skipped=replica.is_remote_skipped,
+            )
+        except MoldauError as error:
+            self._report_rebuild(replica, error)
+            self._core.on_rebuild_failed(asked, self._now_ms())
+        else:
+            replica.rebuild_failures = 0
+            if start is None:
+                self._core.on_no_rebuild(asked)
+            else:
+                self._core.on_start(asked, start)
+        self._on_change()
+
+    def _report_rebuild(self, replica: Followed, error: MoldauError) -> None:
+        """Log the first failure of several in a row."""
+        replica.rebuild_failures += 1
+        if replica.rebuild_failures == 1:
+            what = "a replica cannot begin behind its remote records yet, and tries again"
+            self._ground.log.warn(what, **_facts(replica.partition), why=str(error))
+
+    def _rebuild(self, step: LogStep[Followed]) -> None:
+        """Begin a log anew behind remote records."""
+        partition, start = step.replica.partition, step.start
+        assert start is not None
+        self._ground.log.info(
+            "a replica begins behind its remote records",
+            **_facts(partition),
+            offset=step.offset,
+            log_start_offset=start.log_start_offset,
+            producers=len(start.history.producers),
         )
-        request = ListOffsetsRequest(
-            replica_id=self._ground.node_id,
-            isolation_level=0,
-            topics=[ListOffsetsTopic(name=partition.topic, partitions=[row])],
-        )
-        response = await self._ground.peers.request(self._leader_id, request, ListOffsetsResponse)
-        found = response.topics[0].partitions[0]
-        if found.error_code:
-            raise KafkaError(ErrorCode(found.error_code))
-        return found.offset
+        now_ms = self._ground.runtime.clock.wall_ms()
+        partition.log.begin_behind(start.history, start.log_start_offset, now_ms)
+        partition.on_moved()
 
     def _now_ms(self) -> int:
         return self._ground.runtime.clock.monotonic_ns() // 1_000_000

@@ -208,6 +208,16 @@ class Leader:
         known = self._followers.get(replica_id)
         return UNKNOWN_END if known is None else known.log_start_offset
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """Return the lowest log start of the replicas that may be elected: this leader's own, which
+        is `log_start_offset`, and those of the maximal ISR; -1 if one is unknown. What is remote
+        and below it may be deleted: no replica serves it any more, whichever leads."""
+        lowest = log_start_offset
+        for replica_id in self._maximal:
+            if replica_id != self.replica_id:
+                lowest = min(lowest, self.log_start_of(replica_id))
+        return lowest
+
     def caught_up_replicas(self, offset: int) -> dict[int, tuple[int, int]]:
         """Return the followers in sync whose logs hold `offset` or end there: the log end of each,
         and the last time at which it had all records of the leader."""

@@ -10,7 +10,10 @@ Partitions that are left out of a request:
 - a throttled one that is not in sync, while the quota of the node is exceeded (KIP-73);
 - one on a disk that is nearly full, until there is room again (`log.disk_room` has the floor). The
   cluster's own topics are still copied, as their leaders still write them;
-- one whose log is out of service.
+- one whose log is out of service;
+- one that is about to begin anew behind remote records: what it must know of them is read by a task
+  of its own (`Ready.rebuilds`), and no other partition waits for that. A log that has lost its
+  history, and a new one that is to skip what is remote, begin so before their first fetch.
 
 Invariants:
 * The response for a partition is used only if the partition still follows the same leader in the
@@ -25,6 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from moldau.broker.log.truncation import LogHistory
 from moldau.broker.replication import follower
 from moldau.broker.replication.follower import Action, Marks
 from moldau.broker.replication.session import (
@@ -46,6 +50,8 @@ THROTTLED_MS: Final = 100
 """The pause of a throttled partition while the quota is exceeded."""
 SHORT_MS: Final = 1000
 """The pause of a partition on a disk that is nearly full; the room is measured as often."""
+REBUILD_MS: Final = 1000
+"""The pause after an attempt to begin behind remote records that failed."""
 _SESSION_ERRORS: Final = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -76,6 +82,10 @@ class Replica(Protocol):
     def is_short_of_room(self) -> bool:
         """Whether its disk is nearly full, and the topic is none of the cluster's own."""
 
+    @property
+    def is_remote_skipped(self) -> bool:
+        """Whether it copies nothing that is in remote storage already, if it is new (KIP-1023)."""
+
 
 R = TypeVar("R", bound=Replica)
 
@@ -89,16 +99,26 @@ class RequestedPartition(NamedTuple, Generic[R]):
     log_end_offset: int
 
 
+class RemoteStart(NamedTuple):
+    """How a log begins behind remote records."""
+
+    history: LogHistory
+    log_start_offset: int
+    """The start of the leader's log."""
+
+
 class LogStep(NamedTuple, Generic[R]):
     """What must be done with the log of a replica."""
 
     key: Key
     replica: R
     action: Action
-    """APPEND, TRUNCATE or START_AT."""
+    """APPEND, TRUNCATE, START_AT or REBUILD."""
     offset: int
-    data: PartitionData | None
+    data: PartitionData | None = None
     """The records and marks for APPEND."""
+    start: RemoteStart | None = None
+    """For REBUILD."""
 
 
 class Refusal(NamedTuple, Generic[R]):
@@ -117,6 +137,9 @@ class Ready(Generic[R]):
     """Tell errors with `on_step_failed`."""
     questions: tuple[RequestedPartition[R], ...] = ()
     """Ask the leader where these logs begin and end, and tell `on_ends` or `on_no_ends`."""
+    rebuilds: tuple[RequestedPartition[R], ...] = ()
+    """Find out how these logs begin anew, beside all else, and tell `on_start`, `on_no_rebuild` or
+    `on_rebuild_failed`."""
     refusals: tuple[Refusal[R], ...] = ()
     request: FollowerSessionRequest | None = None
     """Send it, and tell `on_response`, `on_failed` or `on_given_up`."""
@@ -126,7 +149,8 @@ class Ready(Generic[R]):
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do before the deadline."""
-        return not (self.steps or self.questions or self.refusals or self.request)
+        has_some = self.steps or self.questions or self.rebuilds or self.refusals
+        return not (has_some or self.request)
 
 
 class LeaderFetch(Generic[R]):
@@ -143,6 +167,10 @@ class LeaderFetch(Generic[R]):
         self._session = FollowerSession()
         self._steps: list[LogStep[R]] = []
         self._questions: list[RequestedPartition[R]] = []
+        self._rebuilds: list[RequestedPartition[R]] = []
+        self._rebuilding: dict[Key, RequestedPartition[R]] = {}
+        self._whole: set[Key] = set()
+        """The new replicas that copy all from their leader."""
         self._refusals: list[Refusal[R]] = []
         self._rest_until_ms = 0
         """The time before which nothing is sent: the leader did not answer."""
@@ -164,6 +192,8 @@ class LeaderFetch(Generic[R]):
 
     def _on_membership(self, key: Key) -> None:
         self._paused.pop(key, None)
+        self._rebuilding.pop(key, None)
+        self._whole.discard(key)
         self._touched[key] = None
         self._rest_until_ms = 0
 
@@ -223,29 +253,63 @@ class LeaderFetch(Generic[R]):
             if step.action is Action.PAUSE:
                 self._pause(asked.key, now_ms)
             else:
-                self._steps.append(
-                    LogStep(asked.key, asked.replica, step.action, step.offset, None)
-                )
+                self._steps.append(LogStep(asked.key, asked.replica, step.action, step.offset))
 
     def on_no_ends(self, asked: RequestedPartition[R], now_ms: int) -> None:
         """The leader did not tell where its log begins and ends."""
         self._pause(asked.key, now_ms)
+
+    def on_start(self, asked: RequestedPartition[R], start: RemoteStart | int) -> None:
+        """The log begins anew: behind remote records, or at the start of the leader's log."""
+        if not self._end_rebuild(asked):
+            return
+        key, replica = asked.key, asked.replica
+        if isinstance(start, int):
+            self._steps.append(LogStep(key, replica, Action.START_AT, start))
+        else:
+            offset = start.history.offset
+            self._steps.append(LogStep(key, replica, Action.REBUILD, offset, start=start))
+
+    def on_no_rebuild(self, asked: RequestedPartition[R]) -> None:
+        """The leader has all that comes next: fetch it."""
+        if self._end_rebuild(asked):
+            self._whole.add(asked.key)
+
+    def on_rebuild_failed(self, asked: RequestedPartition[R], now_ms: int) -> None:
+        """The leader or the store did not give what is needed now."""
+        if self._end_rebuild(asked):
+            self._paused[asked.key] = now_ms + REBUILD_MS
+
+    def _end_rebuild(self, asked: RequestedPartition[R]) -> bool:
+        """Return whether the result is of use: the replica is not removed, nor in another epoch."""
+        if self._rebuilding.get(asked.key) is not asked:
+            return False
+        del self._rebuilding[asked.key]
+        self._touched[asked.key] = None
+        return self._is_current(asked)
 
     # Decisions.
 
     def ready(self, now_ms: int) -> Ready[R]:
         """Return what there is to do."""
         if self._steps or self._questions or self._refusals:
-            done = Ready(tuple(self._steps), tuple(self._questions), tuple(self._refusals))
+            steps, questions, refusals = self._steps, self._questions, self._refusals
             self._steps, self._questions, self._refusals = [], [], []
-            return done
+            rebuilds = self._take_rebuilds()
+            return Ready(tuple(steps), tuple(questions), rebuilds, tuple(refusals))
         if now_ms < self._rest_until_ms:
-            return Ready(deadline_ms=self._rest_until_ms)
+            return Ready(rebuilds=self._take_rebuilds(), deadline_ms=self._rest_until_ms)
         tell = self._session.next(*self._changes(now_ms))
+        rebuilds = self._take_rebuilds()
         if not self._asked:
             self._session.end(is_known=True)  # the leader does not learn about this
-            return Ready(deadline_ms=min(self._paused.values(), default=None))
-        return Ready(request=tell)
+            deadline_ms = min(self._paused.values(), default=None)
+            return Ready(rebuilds=rebuilds, deadline_ms=deadline_ms)
+        return Ready(rebuilds=rebuilds, request=tell)
+
+    def _take_rebuilds(self) -> tuple[RequestedPartition[R], ...]:
+        rebuilds, self._rebuilds = self._rebuilds, []
+        return tuple(rebuilds)
 
     def _changes(self, now_ms: int) -> tuple[dict[Key, FollowerPosition], list[Key]]:
         """Update `_asked`. Return the changed fetch positions, and the partitions to forget."""
@@ -262,11 +326,12 @@ class LeaderFetch(Generic[R]):
         gone: list[Key] = []
         for key in touched:
             known = self._replicas.get(key)
-            if known is None or self._is_left_out(key, known, now_ms):
+            marks = None if known is None else self._marks_to_fetch(key, known, now_ms)
+            if known is None or marks is None:
                 if self._asked.pop(key, None) is not None:
                     gone.append(key)
                 continue
-            epoch, marks = known.leader_epoch, known.marks
+            epoch = known.leader_epoch
             self._asked[key] = RequestedPartition(key, known, epoch, marks.log_end_offset)
             changed[key] = FollowerPosition(
                 epoch,
@@ -277,19 +342,32 @@ class LeaderFetch(Generic[R]):
             )
         return changed, gone
 
-    def _is_left_out(self, key: Key, replica: R, now_ms: int) -> bool:
-        if key in self._paused or not replica.is_in_service:
-            return True
+    def _marks_to_fetch(self, key: Key, replica: R, now_ms: int) -> Marks | None:
+        """Return the marks of a replica that is fetched now; None if it is left out."""
+        if key in self._paused or key in self._rebuilding or not replica.is_in_service:
+            return None
         if replica.is_short_of_room:
             self._paused[key] = now_ms + SHORT_MS
-            return True
-        return False
+            return None
+        marks = replica.marks
+        is_new = not marks.log_end_offset and key not in self._whole
+        if not marks.is_history_known or (is_new and replica.is_remote_skipped):
+            end = marks.log_end_offset
+            self._rebuild(RequestedPartition(key, replica, replica.leader_epoch, end))
+            return None
+        return marks
+
+    def _rebuild(self, asked: RequestedPartition[R]) -> None:
+        self._rebuilding[asked.key] = asked
+        self._rebuilds.append(asked)
 
     def _judge(self, asked: RequestedPartition[R], data: PartitionData, now_ms: int) -> None:
         code = data.error_code
         step = follower.on_fetched(asked.replica.marks, code, data.diverging_epoch)
         if step.action is Action.ASK_ENDS:
             self._questions.append(asked)
+        elif step.action is Action.REBUILD:
+            self._rebuild(asked)
         elif step.action is not Action.PAUSE:
             self._steps.append(LogStep(asked.key, asked.replica, step.action, step.offset, data))
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.replication.fetcher import FetcherServices, FetchSettings, ReplicaFetchers
 from moldau.broker.server.isr_changes import IsrChanges
 from moldau.broker.server.security import to_brokers
-from moldau.broker.settings import read_listeners
+from moldau.broker.settings import read_listeners, tiered
 from moldau.broker.settings import replication as rows
 from moldau.link import Address, ConnectionOptions, Peers
 
@@ -96,6 +96,7 @@ def fetch_terms(settings: Settings) -> FetchSettings:
         partition_bytes_max=settings[rows.replica_fetch_max_bytes],
         backoff_ms=settings[rows.replica_fetch_backoff_ms],
         timeout_ms=settings[rows.replica_socket_timeout_ms],
+        is_remote_skipped=settings[tiered.follower_fetch_last_tiered_offset_enable],
     )
 
 
