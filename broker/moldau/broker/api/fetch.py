@@ -306,8 +306,6 @@ class Fetch(DelayedAnswer):
             diverging = _divergence(partition, wanted)
         wanted.is_diverging = diverging is not None
         if diverging is None:
-            if reader.is_follower:
-                reader.check_local(partition, offset)
             max_bytes = asked.partition_max_bytes
             if left < max_bytes:
                 max_bytes = left

@@ -131,19 +131,6 @@ class FetchReader:
                 replica=replica_id,
             )
 
-    def check_local(self, partition: Partition, offset: int) -> None:
-        """Reject a follower that would have to copy what is in remote storage already. It begins
-        behind that."""
-        offsets = partition.offsets
-        if offsets.log_start_offset <= offset < offsets.local_log_start_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-                topic=partition.topic,
-                partition=partition.index,
-                offset=offset,
-                local_log_start_offset=offsets.local_log_start_offset,
-            )
-
     def nearby_replica(self, partition: Partition, offset: int) -> int | None:
         """Return the replica in the consumer's rack to read from; None means this one."""
         if not self.rack or not partition.is_leader:
