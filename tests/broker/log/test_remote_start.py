@@ -17,6 +17,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Producer
 from moldau.runtime.simulated.incarnation import NodeKilled
 from tests.broker.log.machine import NOW, SMALL, Machine, batch
+from tests.broker.log.producing import data_batch, marker_batch
 
 TIERED: Final = replace(SMALL, is_tiered=True)
 BATCHES: Final = 30
@@ -190,3 +191,36 @@ def test_records_are_deleted_in_the_remote_part() -> None:
     with pytest.raises(KafkaError) as raised:
         log.read(60, 100)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_keeps_the_producers_at_the_start_of_each_segment() -> None:
+    """Also where a segment begins within what came at once."""
+    _, leader = machine_with_log()
+    machine = Machine(2, TIERED)
+    log = machine.open()
+
+    log.append_as_follower(b"".join(bytes(each.data) for each in leader.batches(0)), NOW)
+
+    bases = [each.base_offset for each in log.segments][1:]
+    assert len(bases) > 3
+    assert set(bases) <= set(log.snapshots.offsets)
+    for base in bases:
+        (entry,) = log.snapshots.read(base)
+        assert entry.last_data_offset == base - 1
+
+
+def test_a_follower_keeps_aborted_transactions_over_the_start_of_a_segment() -> None:
+    log = Machine(2, TIERED).open()
+    batches = [data_batch(ID, 0, 0, transactional=True)]
+    for number in range(1, 30):
+        place = number, NOW
+        batches.append(data_batch(ID, 0, number, transactional=True, place=place))
+    batches.append(marker_batch(ID, 0, offset=30, abort=True))
+
+    log.append_as_follower(b"".join(bytes(each.data) for each in batches), NOW)
+
+    assert len(log.segments) > 2
+    log.update_high_watermark(31)
+    assert log.last_stable_offset == 31
+    found = log.reading.aborted_transactions(0, log.read(0, 1 << 20))
+    assert [each.first_offset for each in found] == [0]

@@ -31,7 +31,7 @@ from moldau.broker.log.admission import (
 )
 from moldau.broker.log.appended import Appended
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.producer_state import Origin
+from moldau.broker.log.producer_state import Origin, ProducerAppend
 from moldau.broker.log.rolling import Rolling
 from moldau.broker.log.state import LogState
 from moldau.broker.log.transaction_index import AbortedTransaction
@@ -292,33 +292,50 @@ class Appending:
         batches = checked_batches(records, state.log_end_offset)
         if not batches:
             raise KafkaError(ErrorCode.INVALID_RECORD, "there is no batch")
-        append = state.producers.prepare(origin, transaction_version=transaction_version)
-        for batch in batches:
-            append.add(batch)
+        append = self._prepared(batches, origin, transaction_version)
         view = memoryview(records)
         pending: list[Batch] = []
-        size = 0
+        size = first = 0
         try:
-            for batch in batches:
+            for number, batch in enumerate(batches):
                 header = batch.header
                 if not self._rolling.fits(header, size, now_ms):
                     self._write(view, pending)
                     pending, size = [], 0
                     if state.segments.active.size_bytes:
+                        if number > first:
+                            # The snapshot of a roll is the state at the start of the new segment.
+                            done = batches[first:number]
+                            self._commit(self._prepared(done, origin, transaction_version))
+                            first = number
                         self._rolling.roll(now_ms)
                 pending.append(batch)
                 size += header.size_bytes
                 if header.partition_leader_epoch != state.leader_epoch:
                     self._begin_epoch(header.partition_leader_epoch, header.base_offset)
             self._write(view, pending)
-            aborted = state.producers.commit(append)
-            if aborted:
-                self._note_aborted(aborted)
+            if first:
+                append = self._prepared(batches[first:], origin, transaction_version)
+            self._commit(append)
         except OSError as error:
             state.fail(error)
         if state.oldest_unflushed_ms is None:
             state.oldest_unflushed_ms = now_ms
         return Appended(batches[0].header.base_offset, state.log_end_offset - 1)
+
+    def _prepared(
+        self, batches: Sequence[Batch], origin: Origin, transaction_version: int
+    ) -> ProducerAppend:
+        producers = self._state.producers
+        append = producers.prepare(origin, transaction_version=transaction_version)
+        for batch in batches:
+            append.add(batch)
+        return append
+
+    def _commit(self, append: ProducerAppend) -> None:
+        aborted = self._state.producers.commit(append)
+        if aborted:
+            self._note_aborted(aborted)
 
     def _write(self, view: memoryview, batches: Sequence[Batch]) -> None:
         state = self._state
