@@ -126,6 +126,27 @@ def test_a_start_knows_the_producers_of_records_that_are_remote_only(has_power: 
     assert log.append_as_leader(again, 1, NOW).is_duplicate
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_snapshot_at_the_start_of_a_segment_survives_a_loss_of_power(seed: int) -> None:
+    """Also if a flush came when the segment had no records yet."""
+    machine, log = machine_with_log(seed)
+    log.rolling.roll(NOW)
+    log.flush()
+    base = log.segments.active.base_offset
+    log.append_as_leader(batch(), 0, NOW)
+    log.update_high_watermark(log.log_end_offset)
+    log.flush()
+    log.retention.raise_local_start(base)
+    log.delete_old_segments(NOW)
+    machine.lose_power()
+
+    log = machine.open()
+
+    again = batch(producer=producer(3 * BATCHES - 3))
+    assert log.local_log_start_offset == base
+    assert log.append_as_leader(again, 1, NOW).is_duplicate
+
+
 def test_what_is_remote_counts_as_replicated_after_a_start() -> None:
     machine, log = machine_with_log()
     log.begin_behind(history(200), 10, NOW)

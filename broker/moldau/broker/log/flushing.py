@@ -46,8 +46,11 @@ class Flushing:
             for each in state.segments
             if each.next_offset > flushed or (each.is_sealed and not each.are_indexes_durable)
         ]
-        is_rolled = not state.durability.are_names_durable
-        paths = [state.snapshots.path(each.base_offset) for each in unsynced] if is_rolled else []
+        paths: list[str] = []
+        if not state.durability.are_names_durable:
+            # Of an active segment without records too: no later flush would sync its snapshot.
+            bases = {each.base_offset for each in (*unsynced, state.segments.active)}
+            paths = [state.snapshots.path(base) for base in sorted(bases)]
         state.oldest_unflushed_ms = None
         job = FlushJob(state.files, state.log_end_offset, unsynced, paths)
         job.truncations = state.truncation_count
