@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.broker.log.checkpoint import pairs_text, parse_pairs
 from moldau.broker.log.leader_epochs import LeaderEpochs, LogPoint
-from moldau.broker.log.producer_snapshot import decode_snapshot
+from moldau.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
 from moldau.broker.log.producer_state import ProducerState
 from moldau.broker.log.recovery import replay
 from moldau.broker.log.truncation import LogHistory
@@ -35,6 +35,7 @@ from moldau.errors import CorruptLog, CorruptRecord
 from moldau.records import walk
 
 if TYPE_CHECKING:
+    from moldau.broker.log.log import PartitionLog
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.remote_reader import FetchedBatches
     from moldau.broker.tiered.remote_segment import RemoteSegment
@@ -160,6 +161,21 @@ class SegmentHistory:
                 raise CorruptLog(error.reason, segment=str(segment.id)) from error
             offset = found.next_offset
         state.advance_to(max(state.end_offset, end_offset))
+
+
+def producers_section(log: PartitionLog, end_offset: int) -> bytes | None:
+    """Return the snapshot that is stored with a segment that ends there: that of the log, or if a
+    crash has taken it, one made of an earlier one and the batches since then. None if the log does
+    not know its producers at its own start: then a replica that does must copy the segment."""
+    if end_offset in log.snapshots.offsets:
+        return encode_snapshot(log.snapshots.read(end_offset))
+    state = ProducerState(_NEVER)
+    log.snapshots.load_latest(state, log.local_log_start_offset, 0, at_most=end_offset)
+    is_from_start = state.end_offset == log.local_log_start_offset == log.log_start_offset
+    if state.end_offset not in log.snapshots.offsets and not is_from_start:
+        return None
+    replay(state, log.batches(state.end_offset, end_offset))
+    return encode_snapshot(state.entries.values())
 
 
 def epochs_section(chain: LeaderEpochs, end_offset: int) -> bytes:
