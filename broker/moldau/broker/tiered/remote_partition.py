@@ -65,6 +65,8 @@ class RemotePartition:
     def __init__(self) -> None:
         self._segments: dict[SegmentId, RemoteSegment] = {}
         self._rows: dict[int, _Row] = {}
+        self._indexed: dict[int, _Row] = {}
+        """The spans of the segments that have aborted transactions."""
         self.deletion: DeletionState | None = None
         """How far the deletion of the whole partition has come."""
         self.size_bytes = 0
@@ -107,14 +109,19 @@ class RemotePartition:
         self._segments[segment_id] = segment
         if segment.state is SegmentState.COPY_FINISHED:
             self.size_bytes += segment.size_bytes
-            for epoch, start_offset, end_offset in segment.spans:
-                row = self._rows.setdefault(epoch, _Row())
-                row.add(_Span(start_offset, end_offset, segment_id))
+            for rows in self._rows_of(segment):
+                for epoch, start_offset, end_offset in segment.spans:
+                    row = rows.setdefault(epoch, _Row())
+                    row.add(_Span(start_offset, end_offset, segment_id))
         elif known is not None and known.state is SegmentState.COPY_FINISHED:
             self.size_bytes -= known.size_bytes
-            for epoch, start_offset, end_offset in known.spans:
-                self._rows[epoch].remove(_Span(start_offset, end_offset, segment_id))
+            for rows in self._rows_of(known):
+                for epoch, start_offset, end_offset in known.spans:
+                    rows[epoch].remove(_Span(start_offset, end_offset, segment_id))
         return True
+
+    def _rows_of(self, segment: RemoteSegment) -> tuple[dict[int, _Row], ...]:
+        return (self._rows, self._indexed) if segment.has_transaction_index else (self._rows,)
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -156,17 +163,7 @@ class RemotePartition:
         segment = None if epoch is None else self.segment_for(epoch, offset)
         if segment is None or offset >= log_end_offset:
             return None
-        end_offset = offset
-        for span in segment.spans:
-            if span.end_offset <= offset:
-                continue
-            if chain.epoch_for_offset(end_offset) != span.epoch or span.start_offset > end_offset:
-                break
-            of_log = chain.end_offset_for(span.epoch, log_end_offset).end_offset
-            end_offset = min(span.end_offset, of_log, log_end_offset)
-            if end_offset < span.end_offset:
-                break
-        return RemoteRange(segment, offset, end_offset)
+        return _agreed(segment, chain, offset, log_end_offset)
 
     def next_range(
         self, chain: LeaderEpochs, offset: int, log_end_offset: int
@@ -175,14 +172,22 @@ class RemotePartition:
 
         Two unclean elections may leave a hole that no tier fills: a reader goes on behind it.
         """
+        return self._next(self._rows, chain, offset, log_end_offset)
+
+    def _next(
+        self, rows: dict[int, _Row], chain: LeaderEpochs, offset: int, log_end_offset: int
+    ) -> RemoteRange | None:
         for epoch, start_offset in chain.entries:
             of_log = chain.end_offset_for(epoch, log_end_offset).end_offset
             end_offset = min(of_log, log_end_offset)
-            row = self._rows.get(epoch)
+            row = rows.get(epoch)
             at = max(offset, start_offset)
             span = None if row is None or at >= end_offset else row.from_offset(at)
-            if span is not None and span.start_offset < end_offset:
-                return self.range_at(chain, max(at, span.start_offset), log_end_offset)
+            if row is not None and span is not None and span.start_offset < end_offset:
+                at = max(at, span.start_offset)
+                furthest = row.at(at)
+                assert furthest is not None
+                return _agreed(self._segments[furthest.segment_id], chain, at, log_end_offset)
         return None
 
     def ranges(
@@ -194,17 +199,42 @@ class RemotePartition:
             yield found
             offset = found.end_offset
 
-    def range_with_transaction_index(
+    def ranges_with_transaction_index(
         self, chain: LeaderEpochs, offset: int, log_end_offset: int
-    ) -> RemoteRange | None:
-        """Return the first part from `offset` on whose segment has aborted transactions.
+    ) -> Iterator[RemoteRange]:
+        """Yield the parts from `offset` on whose segments have aborted transactions. Segments
+        without any are passed over, however many they are.
 
         A reader of committed records needs the index of the segment that it reads, and of later
         ones until all transactions that were open in it are decided. An entry of the index whose
         transaction ends behind the part is of another history, in which it may end otherwise.
         """
-        found = self.ranges(chain, offset, log_end_offset, over_holes=True)
-        return next((each for each in found if each.segment.has_transaction_index), None)
+        while (found := self._next(self._indexed, chain, offset, log_end_offset)) is not None:
+            yield found
+            offset = found.end_offset
+
+    def range_with_transaction_index(
+        self, chain: LeaderEpochs, offset: int, log_end_offset: int
+    ) -> RemoteRange | None:
+        """Return the first part from `offset` on whose segment has aborted transactions."""
+        return next(self.ranges_with_transaction_index(chain, offset, log_end_offset), None)
+
+
+def _agreed(
+    segment: RemoteSegment, chain: LeaderEpochs, offset: int, log_end_offset: int
+) -> RemoteRange:
+    """Return what a segment has of the log from `offset` on, as far as the epochs agree."""
+    end_offset = offset
+    for span in segment.spans:
+        if span.end_offset <= offset:
+            continue
+        if chain.epoch_for_offset(end_offset) != span.epoch or span.start_offset > end_offset:
+            break
+        of_log = chain.end_offset_for(span.epoch, log_end_offset).end_offset
+        end_offset = min(span.end_offset, of_log, log_end_offset)
+        if end_offset < span.end_offset:
+            break
+    return RemoteRange(segment, offset, end_offset)
 
 
 class _Span(NamedTuple):

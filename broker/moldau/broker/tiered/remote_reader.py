@@ -125,14 +125,17 @@ class RemoteReader:
 
         `ranges` are the one that was read and those after it: the marker of a transaction may
         be far behind its records. If the answer is not complete, the local log has the rest. What
-        a segment has behind its range is of a history that the log does not have.
+        a segment has behind its range is of a history that the log does not have, and what it has
+        before its range is in the range before.
         """
         found: list[AbortedTransaction] = []
-        for segment, _, end_offset in ranges:
+        for segment, start_offset, end_offset in ranges:
             if not segment.has_transaction_index:
                 continue
             opened = await self._opened(segment)
-            more, is_complete = opened.transactions.collect(offset, upper_offset, end_offset)
+            # A marker below the range is that of the range before, whose segment overlaps this one.
+            since = max(offset, start_offset)
+            more, is_complete = opened.transactions.collect(since, upper_offset, end_offset)
             found += more
             if is_complete:
                 return found, True
