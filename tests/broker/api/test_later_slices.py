@@ -8,7 +8,7 @@ import pytest
 
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.later_slice import LaterSlice
-from moldau.broker.replication.partition import Partition
+from moldau.broker.replication.partition import READ_UNCOMMITTED, Partition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchResponse
 from tests.broker.api.requests import batch, fetch, produce, want
@@ -24,9 +24,14 @@ class SlowPartition(Partition):
     __slots__ = ()
 
     def read(
-        self, offset: int, max_bytes: int, upper: int, min_one_batch: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        upper: int,
+        min_one_batch: bool,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> LogSlice | LaterSlice:
-        found = super().read(offset, max_bytes, upper, min_one_batch)
+        found = super().read(offset, max_bytes, upper, min_one_batch, isolation_level)
         if not isinstance(found, LogSlice) or not found.size_bytes:
             return found
         later = LaterSlice(self._purgatory)
@@ -128,15 +133,44 @@ async def test_an_append_starts_no_second_read_of_a_waiting_fetch(at: Serving) -
     assert rows(sent) == [(0, 0, len(batch()))]
 
 
+@pytest.mark.parametrize(("room", "given"), [(10, 0), (len(batch()) + 10, len(batch()) + 10)])
+def test_records_that_come_are_cut_to_the_limit_but_not_within_the_first_batch(
+    room: int, given: int
+) -> None:
+    """A client takes records without a whole batch for damaged ones."""
+
+    @serving()
+    async def run(at: Serving) -> None:
+        create(at)
+        at.partition("t", 1).__class__ = SlowPartition
+        put(at, 1)
+        put(at, 1)
+        wanted = [("t", want(index)) for index in (0, 1)]
+        limit = len(batch()) + room
+        sent = at.send(fetch(*wanted, wait_ms=500, min_bytes=1, max_bytes=limit), 12)
+        for later, records in reads:
+            later.arrive(records)
+        await at.pass_ms(1)
+        assert rows(sent) == [(0, 0, len(batch())), (1, 0, given)]
+
+    run()
+
+
 @serving()
-async def test_records_that_come_are_cut_to_the_limit_of_the_request(at: Serving) -> None:
+async def test_a_fetch_that_does_not_wait_still_waits_for_what_comes_later(at: Serving) -> None:
+    """As in Kafka, for remote.fetch.max.wait.ms: it could never read remote records else."""
     create(at)
-    at.partition("t", 1).__class__ = SlowPartition
-    put(at, 1)
-    limit = len(batch()) + 10
-    wanted = [("t", want(index)) for index in (0, 1)]
-    sent = at.send(fetch(*wanted, wait_ms=500, min_bytes=1, max_bytes=limit), 12)
-    for later, records in reads:
-        later.arrive(records)
+    sent = ask(at, 0, wait_ms=0)
+    await at.pass_ms(100)
+    assert not sent.answers
+    reads[0][0].arrive(reads[0][1])
     await at.pass_ms(1)
-    assert rows(sent) == [(0, 0, len(batch())), (1, 0, 10)]
+    assert rows(sent) == [(0, 0, len(batch()))]
+
+
+@serving(remote__fetch__max__wait__ms="50")
+async def test_a_fetch_waits_no_longer_than_the_setting_for_what_comes_later(at: Serving) -> None:
+    create(at)
+    sent = ask(at, 0, wait_ms=30_000)
+    await at.pass_ms(60)
+    assert rows(sent) == [(0, 0, 0)]

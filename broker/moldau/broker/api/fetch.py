@@ -13,7 +13,8 @@ Invariants:
 * A consumer that may be served by a follower (KIP-392, version 11) never reads beyond the high
   watermark that the follower knows.
 * Records that come later (`LaterSlice`) count as none until they have come; then the fetch is
-  answered at once. So a partition with slow records delays no other partition of the request.
+  answered at once. So a partition with slow records delays no other partition of the request. A
+  fetch with nothing else waits for them `remote.fetch.max.wait.ms`, as in Kafka, whatever it asks.
 
 While a fetch waits, a partition is read again only after its bound has moved. A fetch in the
 session of a follower checks only partitions that may have news (`follower_view`).
@@ -38,6 +39,7 @@ from moldau.broker.api.request import ApiRequest
 from moldau.broker.api.rights.fetch import GuardedReader
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.partition import READ_COMMITTED
+from moldau.broker.settings.tiered import remote_fetch_max_wait_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.fetch import (
@@ -100,7 +102,8 @@ def serve(node: Node, request: ApiRequest) -> None:
     if reader.is_follower:
         fetch.view_session()
     if not fetch.answer_at_once(message.max_wait_ms):
-        fetch.wait(node.replicas.purgatory, fetch.keys, message.max_wait_ms)
+        wait_ms = fetch.later_wait_ms() if fetch.has_later else message.max_wait_ms
+        fetch.wait(node.replicas.purgatory, fetch.keys, wait_ms)
     if reader.is_follower:
         fetch.note_follower(now_ms)
 
@@ -176,6 +179,16 @@ class Fetch(DelayedAnswer):
             return (self._view, *self._later.values())
         return [*(each.partition for each in self._watched), *self._later.values()]
 
+    @property
+    def has_later(self) -> bool:
+        """Whether records of a partition come later."""
+        return bool(self._later)
+
+    def later_wait_ms(self) -> int:
+        """Return how long the fetch waits for records that come later."""
+        wait_ms: int = self._reader.node.settings[remote_fetch_max_wait_ms]
+        return wait_ms
+
     def note_follower(self, now_ms: int) -> None:
         """Note how far the follower has read: it holds all records below its fetch offset. Called
         after the first read, so that requests that wait for the partition never see this fetch half
@@ -213,6 +226,8 @@ class Fetch(DelayedAnswer):
             or self._is_urgent
             or not (self._watched or (self._view is not None and self._view.has_settled))
         ):
+            if self._later and not self._size and not self._is_urgent:
+                return False
             self._answer(rows)
             return True
         return False
@@ -310,13 +325,16 @@ class Fetch(DelayedAnswer):
             if left < max_bytes:
                 max_bytes = left
             if reader.is_follower and reader.is_held_up(partition):
-                found = partition.read(offset, 0, bound, False)
+                found = partition.read(offset, 0, bound, False, isolation_level)
             elif self._later and wanted in self._later:
-                found = self._take_later(wanted, left, is_first)
+                found = self._later[wanted]  # its records perhaps have come
             else:
-                found = partition.read(offset, max_bytes, bound, is_first)
+                found = partition.read(offset, max_bytes, bound, is_first, isolation_level)
             if isinstance(found, LaterSlice):
                 self._later[wanted] = found
+                if found.has_come and (taken := found.take(max_bytes, is_first)).size_bytes:
+                    records = taken
+                    self._is_urgent = True
             elif found.size_bytes:
                 records = found
                 if not found.is_newest:
@@ -326,7 +344,8 @@ class Fetch(DelayedAnswer):
         aborted: list[AbortedTransaction] | None = None
         if isolation_level == READ_COMMITTED and not reader.is_follower:
             if not isinstance(records, bytes):
-                aborted = _aborted(partition, offset, records)
+                later = self._later.get(wanted) if self._later else None
+                aborted = _aborted(partition, offset, records, later)
             elif diverging is None and (offset >= bound or max_bytes <= 0):
                 aborted = []  # as in Kafka, which leaves it null if a batch does not fit
         data = _new_data(
@@ -341,17 +360,6 @@ class Fetch(DelayedAnswer):
         if diverging is not None:
             data.diverging_epoch = diverging
         return data, len(records), bound
-
-    def _take_later(
-        self, wanted: RequestedFetch, left: int, is_first: bool
-    ) -> LogSlice | LaterSlice:
-        """Return the records that have come for the partition, within the limit of the request.
-        Raise KafkaError if reading them failed."""
-        later = self._later[wanted]
-        if not later.has_come:
-            return later
-        records = later.take()
-        return records if is_first else records.cut(left)
 
     def _refused(
         self, wanted: RequestedFetch, error: KafkaError, *, was_there: bool
@@ -409,7 +417,8 @@ class Fetch(DelayedAnswer):
                     if reader.min_bytes <= HEADER_BYTES and bound > offset:
                         return True
                     max_bytes = wanted.asked.partition_max_bytes
-                    found = partition.read(offset, max_bytes, bound, True)
+                    level = reader.isolation_level
+                    found = partition.read(offset, max_bytes, bound, True, level)
                     if isinstance(found, LaterSlice) or (found.size_bytes and not found.is_newest):
                         return True
                     watched.bound = bound
@@ -504,10 +513,13 @@ def _divergence(partition: Partition, wanted: RequestedFetch) -> EpochEndOffset 
     return None
 
 
-def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:
+def _aborted(
+    partition: Partition, offset: int, read: LogSlice, later: LaterSlice | None
+) -> list[AbortedTransaction]:
+    found = partition.aborted_transactions(offset, read) if later is None else later.aborted
     return [
         AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-        for each in partition.aborted_transactions(offset, read)
+        for each in found
     ]
 
 

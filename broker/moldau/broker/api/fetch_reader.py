@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.api.fetch_session import Key, RequestedFetch
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import UNKNOWN_TOPICS, client_error, client_error_by_id, superseded
-from moldau.broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED
+from moldau.broker.replication.partition import LOG_END, READ_COMMITTED, READ_UNCOMMITTED
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings.replication import RACK_AWARE, replica_selector_class
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -88,6 +88,8 @@ class FetchReader:
         self.isolation_level = message.isolation_level
         if self.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             raise KafkaError(ErrorCode.INVALID_REQUEST, isolation_level=self.isolation_level)
+        if self.is_follower:
+            self.isolation_level = LOG_END
         self.max_bytes = min(message.max_bytes, node.settings[fetch_settings.fetch_max_bytes])
         self.min_bytes = min(message.min_bytes, self.max_bytes)
 

@@ -17,8 +17,10 @@ Invariants:
   end, and a time that has no answer below it, are OFFSET_NOT_AVAILABLE until the high watermark has
   reached the offset at which the leader's epoch began (KIP-207); before version 5
   LEADER_NOT_AVAILABLE. Clients retry both.
-* A batch that takes long to read is read in a thread (`LargeLookup`). Its partition is judged again
-  after that, as it may have another leader.
+* A batch that takes long to read is read in a thread (`LargeLookup`), and the remote tier of a
+  partition in a task (`RemoteLookup`), for as long as the request or
+  `remote.list.offsets.request.timeout.ms` says; then it is REQUEST_TIMED_OUT. Its partition is
+  judged again after that, as it may have another leader.
 """
 
 from __future__ import annotations
@@ -34,11 +36,15 @@ from moldau.broker.api.request import ApiRequest
 from moldau.broker.log.offset_lookup import (
     EARLIEST,
     EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
     LATEST,
+    LATEST_TIERED,
     LargeLookup,
     OffsetAt,
 )
 from moldau.broker.replication.ends import check_end
+from moldau.broker.settings.tiered import remote_list_offsets_request_timeout_ms
+from moldau.broker.tiered.remote_lookup import RemoteLookup
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.messages.list_offsets import (
@@ -49,6 +55,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from moldau.runtime.process import short_turns
+from moldau.runtime.timeouts import timeout
 
 _CONSUMER: Final = -1
 _DEBUGGER: Final = -2
@@ -60,6 +67,7 @@ _EPOCHS_SINCE: Final = 4
 _NOT_AVAILABLE_SINCE: Final = 5
 _SINCE: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 _NEVER: Final = 1 << 15
+_OF_REMOTE: Final = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 
 
 class _Asked(NamedTuple):
@@ -77,7 +85,7 @@ class _LargeRow(NamedTuple):
     rows: list[ListOffsetsPartitionResponse]
     number: int
     asked: _Asked
-    lookup: LargeLookup
+    lookup: LargeLookup | RemoteLookup
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -105,7 +113,7 @@ def serve(node: Node, request: ApiRequest) -> None:
                 rows.append(_refused(node, asked, refusal))
             elif times > 1:
                 rows.append(_refused(node, asked, KafkaError(ErrorCode.INVALID_REQUEST)))
-            elif isinstance(found := _row(node, asked), LargeLookup):
+            elif isinstance(found := _row(node, asked), LargeLookup | RemoteLookup):
                 large.append(_LargeRow(rows, len(rows), asked, found))
                 rows.append(_found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH))
             else:
@@ -121,28 +129,57 @@ def serve(node: Node, request: ApiRequest) -> None:
 async def _answer_later(
     node: Node, request: ApiRequest, response: ListOffsetsResponse, large: list[_LargeRow]
 ) -> None:
-    """Put the rows that take long in their places, and answer."""
+    """Put the rows that take long in their places, and answer. Those that look into remote storage
+    do so at the same time."""
     is_done = False
+    end = node.runtime.clock.monotonic() + _patience_s(node, large[0].asked)
+    remote = [
+        node.runtime.spawn(_put_row(node, row, end), name="remote lookups", reported=False)
+        for row in large
+        if isinstance(row.lookup, RemoteLookup)
+    ]
     try:
-        for rows, number, asked, lookup in large:
-            rows[number] = await _later_row(node, asked, lookup)
+        for row in large:
+            if isinstance(row.lookup, LargeLookup):
+                await _put_row(node, row, end)
+        for task in remote:
+            await task
         is_done = True
     finally:
+        for task in remote:
+            task.cancel()
         if not is_done:
             request.connection.close()
     request.answer(response)
 
 
+def _patience_s(node: Node, asked: _Asked) -> float:
+    """Return how long the request waits for remote storage."""
+    asked_ms: int = asked.message.timeout_ms
+    ours_ms: int = node.settings[remote_list_offsets_request_timeout_ms]
+    return (asked_ms if asked_ms > 0 else ours_ms) / 1000
+
+
+async def _put_row(node: Node, row: _LargeRow, end: float) -> None:
+    row.rows[row.number] = await _later_row(node, row.asked, row.lookup, end)
+
+
 async def _later_row(
-    node: Node, asked: _Asked, lookup: LargeLookup
+    node: Node, asked: _Asked, lookup: LargeLookup | RemoteLookup, end: float
 ) -> ListOffsetsPartitionResponse:
     while True:
         try:
-            found = await node.large_lookups.result(node.runtime, partial(_run, lookup))
+            if isinstance(lookup, LargeLookup):
+                found = await node.large_lookups.result(node.runtime, partial(_run, lookup))
+            else:
+                async with timeout(end - node.runtime.clock.monotonic()):
+                    found = await lookup.run()
         except KafkaError as error:
             return _refused(node, asked, error)
+        except TimeoutError:
+            return _refused(node, asked, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         row = _row(node, asked, found, lookup.next_offset)
-        if not isinstance(row, LargeLookup):
+        if not isinstance(row, LargeLookup | RemoteLookup):
             return row
         lookup = row
 
@@ -154,21 +191,21 @@ def _run(lookup: LargeLookup) -> OffsetAt | None:
 
 def _row(
     node: Node, asked: _Asked, known: OffsetAt | None = None, start_offset: int = 0
-) -> ListOffsetsPartitionResponse | LargeLookup:
-    """Return the row, an error's too, or what is to be done in a thread first. `known` was found
+) -> ListOffsetsPartitionResponse | LargeLookup | RemoteLookup:
+    """Return the row, an error's too, or what is to be done elsewhere first. `known` was found
     there; without it, records from `start_offset` on are looked for."""
     try:
         row = _find(node, asked, known, start_offset)
     except KafkaError as error:
         return _refused(node, asked, error)
-    if asked.version < _EPOCHS_SINCE and not isinstance(row, LargeLookup):
+    if asked.version < _EPOCHS_SINCE and isinstance(row, ListOffsetsPartitionResponse):
         row.leader_epoch = _NO_EPOCH
     return row
 
 
 def _find(
     node: Node, asked: _Asked, known: OffsetAt | None, start_offset: int
-) -> ListOffsetsPartitionResponse | LargeLookup:
+) -> ListOffsetsPartitionResponse | LargeLookup | RemoteLookup:
     message, version, topic, row = asked
     timestamp = row.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, _NEVER):
@@ -189,12 +226,14 @@ def _find(
         return _found(asked, _NO_TIMESTAMP, bound, partition.leader_epoch)
     # The beginning may equal the end, in a log without records.
     upper = None if timestamp in (EARLIEST, EARLIEST_LOCAL) else bound
-    found: OffsetAt | LargeLookup | None = known
+    found: OffsetAt | LargeLookup | RemoteLookup | None = known
     if found is None:
         found = partition.look_up(timestamp, upper, start_offset)
-    if isinstance(found, LargeLookup):
+    if isinstance(found, LargeLookup | RemoteLookup):
         return found
-    if found is None or (known is not None and found.offset >= bound):
+    # The log has kept below the bound what it found. Only a consumer is not to know all of it.
+    is_checked = known is None and not (is_consumer and timestamp in _OF_REMOTE)
+    if found is None or (not is_checked and found.offset >= bound):
         if is_consumer:
             check_end(partition)  # the record may be one that was acknowledged
         return _found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)

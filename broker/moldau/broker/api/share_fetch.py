@@ -9,12 +9,14 @@ Invariants:
   records.
 * A client over its `consumer_byte_rate` gets no records, and acquires none.
 * A partition is in the answer if it has records, an error, or an acknowledgement.
+* Records that come later (`LaterSlice`) wake the request, within `remote.fetch.max.wait.ms`. If the
+  request is answered without them, the member asks again, and then they have come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from moldau.broker.api.delayed_answer import DelayedAnswer, session_of
 from moldau.broker.api.gate import allowed, is_allowed
@@ -32,6 +34,7 @@ from moldau.broker.replication.partition import READ_COMMITTED
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
 from moldau.broker.settings.share import group_share_max_share_sessions
+from moldau.broker.settings.tiered import remote_fetch_max_wait_ms
 from moldau.broker.share.batches import LocatedBatch, read_batches, sliced
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.quota.waits import ThrottleTimes
     from moldau.broker.api.request import ApiRequest
+    from moldau.broker.log.transaction_index import AbortedTransaction
     from moldau.broker.share.partition import SharePartition
     from moldau.broker.share.piece import AcquiredRange
     from moldau.broker.share.sessions import SessionKey, TopicIdPartition
@@ -137,8 +141,8 @@ class ShareFetch(DelayedAnswer):
     """One ShareFetch request, until it is answered."""
 
     __slots__ = (
-        *("_acknowledging", "_is_fetched", "_key", "_waits_for", "_message", "_node", "_places"),
-        *("_readable", "_rows"),
+        *("_acknowledging", "_is_fetched", "_key", "_later", "_waits_for", "_message", "_node"),
+        *("_places", "_readable", "_rows"),
     )
 
     def __init__(
@@ -156,6 +160,8 @@ class ShareFetch(DelayedAnswer):
         self._places = places
         self._rows: dict[TopicIdPartition, PartitionData] = {}
         self._waits_for: list[Hashable] = []
+        self._later: dict[tuple[SharePartition, int], LaterSlice] = {}
+        """The records that come later, by share partition and offset."""
         self._is_fetched = False
         self._readable: Collection[bytes] = ()
         self._acknowledging = Acknowledging(node, request, key, message, self._end_if_complete)
@@ -171,7 +177,13 @@ class ShareFetch(DelayedAnswer):
             return
         self._find_readable()
         if not self._fetch(is_last=message.max_wait_ms <= 0):
-            self.wait(self._node.replicas.purgatory, self._waits_for, message.max_wait_ms)
+            self._wait(message.max_wait_ms)
+
+    def _wait(self, wait_ms: int) -> None:
+        if self._later:
+            wait_ms = self._node.settings[remote_fetch_max_wait_ms]
+        keys = [*self._waits_for, *self._later.values()]
+        self.wait(self._node.replicas.purgatory, keys, wait_ms)
 
     def _find_readable(self) -> None:
         node = self._node
@@ -185,12 +197,13 @@ class ShareFetch(DelayedAnswer):
         self._readable = {topic_id for topic_id, each in topics.items() if each.name in may}
 
     def try_complete(self) -> bool:
-        watched = self._waits_for
+        watched, later = self._waits_for, set(self._later)
         if self._fetch(is_last=False):
             return True
-        if self._waits_for == watched:
+        if self._waits_for == watched and later.issuperset(self._later):
             return False
-        # A share partition was loaded anew, and does not wake this request.
+        # A share partition was loaded anew, or other records come later: they do not wake this
+        # request.
         self._is_fetched = True
         self._end_if_complete()
         return True
@@ -261,7 +274,8 @@ class ShareFetch(DelayedAnswer):
         if not window.can_acquire(share.settings):
             return 0
         try:
-            return len(_read(share, window.fetch_offset, self._message.max_bytes, is_first=True))
+            read = self._read(share, window.fetch_offset, self._message.max_bytes, is_first=True)
+            return len(read.records)
         except KafkaError:
             return self._message.min_bytes  # the attempt to read gets the error
 
@@ -322,8 +336,8 @@ class ShareFetch(DelayedAnswer):
             if not window.can_acquire(share.settings):
                 break
             before = window.fetch_offset
-            read = _read(share, before, max_bytes, is_first=is_first)
-            found = _batches(share, before, read) if read is not _NO_RECORDS else []
+            read, aborted = self._read(share, before, max_bytes, is_first=is_first)
+            found = _batches(share, before, read, aborted) if read is not _NO_RECORDS else []
             if not found:
                 break
             batches = [each.batch for each in found]
@@ -337,6 +351,27 @@ class ShareFetch(DelayedAnswer):
             if window.fetch_offset == before:
                 break
         return b"", []
+
+    def _read(
+        self, share: SharePartition, offset: int, max_bytes: int, *, is_first: bool
+    ) -> _ReadRecords:
+        """Return the records from the window's fetch offset. Those that come later count as none
+        until they have come."""
+        partition, level = share.partition, share.settings.isolation_level
+        bound = partition.fetch_bound(level, is_follower=False)
+        offset = max(offset, partition.log_start_offset)
+        if offset >= bound:
+            return _NOTHING_READ
+        key = share, offset
+        found: LogSlice | LaterSlice | None = self._later.pop(key, None) if self._later else None
+        if found is None:
+            found = partition.read(offset, max_bytes, bound, is_first, level)
+        if not isinstance(found, LaterSlice):
+            return _ReadRecords(found, None)
+        if not found.has_come:
+            self._later[key] = found
+            return _NOTHING_READ
+        return _ReadRecords(found.take(max_bytes, is_first), found.aborted)
 
     # The answer.
 
@@ -378,28 +413,31 @@ class ShareFetch(DelayedAnswer):
         ]
 
 
-def _read(share: SharePartition, offset: int, max_bytes: int, *, is_first: bool) -> LogSlice:
-    """Return the slice from the window's fetch offset. Records that come later count as none: the
-    member asks again, and then they have come."""
-    partition = share.partition
-    bound = partition.fetch_bound(share.settings.isolation_level, is_follower=False)
-    offset = max(offset, partition.log_start_offset)
-    if offset >= bound:
-        return _NO_RECORDS
-    found = partition.read(offset, max_bytes, bound, is_first)
-    if isinstance(found, LaterSlice):
-        return found.take() if found.has_come else _NO_RECORDS
-    return found
+class _ReadRecords(NamedTuple):
+    """Records, and the aborted transactions in them if they came later."""
+
+    records: LogSlice
+    aborted: Sequence[AbortedTransaction] | None
 
 
-def _batches(share: SharePartition, offset: int, read: LogSlice) -> list[LocatedBatch]:
+_NOTHING_READ: Final = _ReadRecords(_NO_RECORDS, None)
+
+
+def _batches(
+    share: SharePartition,
+    offset: int,
+    read: LogSlice,
+    transactions: Sequence[AbortedTransaction] | None,
+) -> list[LocatedBatch]:
     if not len(read):
         return []
     aborted: dict[int, list[int]] = {}
     if share.settings.isolation_level == READ_COMMITTED:
         partition = share.partition
-        offset = max(offset, partition.log_start_offset)
-        for each in partition.aborted_transactions(offset, read):
+        if transactions is None:
+            offset = max(offset, partition.log_start_offset)
+            transactions = partition.aborted_transactions(offset, read)
+        for each in transactions:
             aborted.setdefault(each.producer_id, []).append(each.first_offset)
     return read_batches(read, aborted)
 

@@ -128,6 +128,18 @@ class Reading:
         except OSError as error:
             self._state.fail(error)
 
+    def aborted_since(self, offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions whose markers are here, at `offset` or behind it, and
+        that begin below `upper_offset`. A reader that comes from remote storage asks for them."""
+        segments = self._state.segments
+        numbers = range(segments.index_of(offset), len(segments))
+        try:
+            return collect_aborted(
+                (segments[number].transaction_index for number in numbers), offset, upper_offset
+            )
+        except OSError as error:
+            self._state.fail(error)
+
     def _index_of_source(self, offset: int, read: LogSlice) -> int:
         """Return the number of the segment that was read from `offset`. It is a later segment than
         the one that holds the offset if that one ends before it, as cleaned segments do."""

@@ -11,7 +11,8 @@ Invariants:
 * An answer that names the end of the partition asks `ends` first: the high watermark of a new
   leader may be older than what an earlier one acknowledged.
 * It is the only way to its log for handlers and coordinators. A read may answer a `LaterSlice`, so
-  records may lie where they cannot be read at once.
+  records may lie where they cannot be read at once: below the local start of a tiered log, if its
+  remote part is attached.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ from moldau.broker.log.appending import AppendedFields
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
 from moldau.broker.log.log import Appended, PartitionLog
-from moldau.broker.log.offset_lookup import LargeLookup, OffsetAt
+from moldau.broker.log.offset_lookup import (
+    EARLIEST_PENDING_UPLOAD,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    LargeLookup,
+    OffsetAt,
+)
 from moldau.broker.log.offsets import LogOffsets
 from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.broker.log.slice import LogSlice
@@ -36,10 +43,14 @@ from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.broker.replication.traffic import TopicTraffic
 from moldau.broker.replication.watchers import Watchers
+from moldau.broker.tiered.remote_lookup import RemoteLookup
+from moldau.broker.tiered.served_partition import RemoteRequest, ServedPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.records import Buffer
 
+LOG_END: Final = -1
+"""What a replica reads, in the place of an isolation level."""
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 _RESERVED_PREFIX: Final = "__"
@@ -78,6 +89,7 @@ class Partition:
         "_leader",
         "_purgatory",
         "_refusal",
+        "_served",
         "epoch_start_offset",
         "index",
         "is_fetch_throttled",
@@ -130,6 +142,7 @@ class Partition:
         """While it follows: whether it is in the ISR in the metadata."""
         self.is_send_throttled = self.is_fetch_throttled = False
         self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._served: ServedPartition | None = None
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
@@ -271,16 +284,73 @@ class Partition:
         return log.high_watermark
 
     def read(
-        self, offset: int, max_bytes: int, upper: int, min_one_batch: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        upper: int,
+        min_one_batch: bool,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> LogSlice | LaterSlice:
         """Read like `PartitionLog.read`, below `upper`, which `fetch_bound` returned.
 
-        A `LaterSlice` is the answer if the records cannot be read at once. The caller waits for it
-        in the purgatory, under the slice itself as key. Raise KafkaError: OFFSET_OUT_OF_RANGE, or
-        the reason why this replica cannot be read.
+        A `LaterSlice` is the answer if the records are in remote storage. If it has not come, the
+        caller waits for it in the purgatory, under the slice itself as key. With READ_COMMITTED it
+        brings the aborted transactions. Raise KafkaError: OFFSET_OUT_OF_RANGE; for LOG_END, which
+        is another replica, OFFSET_MOVED_TO_TIERED_STORAGE; or the reason why this replica cannot
+        be read.
         """
         self._check_readable()
-        return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
+        try:
+            return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
+        except KafkaError as error:
+            log = self.log.state
+            is_remote = log.log_start_offset <= offset < log.local_log_start_offset
+            if not is_remote or error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+        return self._read_remote(offset, max_bytes, upper, min_one_batch, isolation_level)
+
+    def _read_remote(
+        self, offset: int, max_bytes: int, upper: int, min_one_batch: bool, isolation_level: int
+    ) -> LogSlice | LaterSlice:
+        if isolation_level == LOG_END:
+            raise KafkaError(
+                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                **_facts(self),
+                offset=offset,
+                local_log_start_offset=self.log.local_log_start_offset,
+            )
+        if offset >= upper or (max_bytes <= 0 and not min_one_batch):
+            return LogSlice(None, 0, 0)
+        later = LaterSlice(self._purgatory)
+        request = RemoteRequest(
+            offset, max_bytes, upper, isolation_level == READ_COMMITTED, self.is_leader
+        )
+        if self._remote_part().read(self.log, request, later):
+            return later
+        # There is a hole before the local log.
+        start_offset = self.log.local_log_start_offset
+        return self.log.read(start_offset, max_bytes, upper, min_one_batch=min_one_batch)
+
+    def _remote_part(self) -> ServedPartition:
+        served = self._served
+        if served is None or not served.is_ready:
+            raise KafkaError(
+                ErrorCode.REPLICA_NOT_AVAILABLE,
+                "the remote segments of the partition are not known yet",
+                **_facts(self),
+            )
+        return served
+
+    @property
+    def remote_part(self) -> ServedPartition | None:
+        """What the remote tier has of the partition; None if it has none, or if it is not known
+        yet whether it does."""
+        return self._served
+
+    def attach_remote(self, served: ServedPartition | None) -> None:
+        """Serve the remote part of the log from now on; None serves no longer any."""
+        self._served = served
+        self.on_moved()
 
     def read_own(self, offset: int, max_bytes: int) -> LogSlice:
         """Read up to the log's end, for a coordinator that loads its records. They are never
@@ -297,10 +367,21 @@ class Partition:
 
     def look_up(
         self, timestamp: int, upper: int | None = None, start_offset: int = 0
-    ) -> OffsetAt | LargeLookup | None:
+    ) -> OffsetAt | LargeLookup | RemoteLookup | None:
         """Answer ListOffsets for a timestamp, or one of its special values, below `upper` (default:
-        the log's end), but leave a batch that takes long to the caller's thread. Raise KafkaError
-        if the log cannot be read."""
+        the log's end), over both tiers, but leave to the caller what takes long: a large batch to
+        its thread, and a look into the remote tier to its task. If that finds nothing, the caller
+        looks again from its `next_offset`. Raise KafkaError if the log cannot be read."""
+        log = self.log.state
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            served = self._served
+            if served is not None:
+                is_last = timestamp == LATEST_TIERED
+                return served.last_tiered(self.log) if is_last else served.first_pending(self.log)
+        elif (timestamp >= 0 or timestamp == MAX_TIMESTAMP) and (
+            max(start_offset, log.log_start_offset) < log.local_log_start_offset
+        ):
+            return RemoteLookup(self._remote_part(), self.log, timestamp, start_offset)
         return self.log.reading.look_up(timestamp, upper, start_offset)
 
     @property

@@ -26,6 +26,7 @@ from moldau.broker.share.window import (
     Store,
     Window,
 )
+from moldau.broker.tiered.remote_lookup import RemoteLookup
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -209,9 +210,12 @@ class SharePartition:
         """Return the offset of the first record of a time, looked for from an offset on."""
         partition = self.partition
         found = partition.look_up(since_ms, partition.high_watermark, offset)
-        if isinstance(found, LargeLookup):
+        if isinstance(found, LargeLookup | RemoteLookup):
             then = partial(self._on_looked_up, loaded, since_ms, found)
-            self._services.in_thread(found.run, then)
+            if isinstance(found, RemoteLookup):
+                found.begin(then)
+            else:
+                self._services.in_thread(found.run, then)
             return None
         return known_end(partition) if found is None else found.offset
 
@@ -219,7 +223,7 @@ class SharePartition:
         self,
         loaded: Loaded,
         since_ms: int,
-        lookup: LargeLookup,
+        lookup: LargeLookup | RemoteLookup,
         found: OffsetAt | KafkaError | None,
     ) -> None:
         if self.error is not None:
@@ -227,7 +231,7 @@ class SharePartition:
         try:
             self.check()
             if isinstance(found, KafkaError):
-                raise found
+                raise without_frames(found)
             start: int | None = None
             if found is None:
                 start = self._start_since(loaded, since_ms, lookup.next_offset)
