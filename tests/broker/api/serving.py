@@ -102,13 +102,20 @@ class Sent(Asked):
 class Serving:
     """Node 1 with two log directories."""
 
-    def __init__(self, runtime: Runtime, disk: SimulatedDisk, **given: str) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        disk: SimulatedDisk,
+        *,
+        paths: Sequence[str] = ("/d1", "/d2"),
+        **given: str,
+    ) -> None:
         self.runtime = runtime
         self.disk = disk
         self.cluster = Cluster(1)
         self.lines: list[str] = []
         self.channel = Channel(self.cluster)
-        self.directories = _directories(runtime)
+        self.directories = _directories(runtime, paths)
         log = Loggers(runtime.clock, self.lines.append).get("broker")
         purgatory = Purgatory(runtime.clock, asyncio.get_running_loop())
         self.replicas = Replicas(runtime, self.directories, 1, purgatory, log)
@@ -218,7 +225,7 @@ class Serving:
         await passed
 
 
-def _directories(runtime: Runtime, paths: Sequence[str] = ("/d1", "/d2")) -> LogDirectories:
+def _directories(runtime: Runtime, paths: Sequence[str]) -> LogDirectories:
     for path in paths:
         runtime.files.make_dirs(path)
         meta = MetaProperties(CLUSTER_ID, 1, runtime.random.randbytes(16))

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.broker.replication.quota import ReplicationQuota
 from moldau.broker.tiered.remote_reads import ReadLimits
+from moldau.broker.tiered.segment_objects import ObjectKind, object_name
 from moldau.broker.tiered.store_errors import StoreReason
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.fetch import FetchResponse
@@ -137,6 +138,35 @@ async def test_a_busy_local_partition_does_not_starve_a_remote_one(at: Serving) 
     await at.pass_ms(1_000)
     second = at.send(fetch(*wanted, wait_ms=500), VERSION)
     assert have_records(second) == [True, True]
+    await tier.close()
+
+
+@serving()
+async def test_the_next_segment_is_there_before_its_reader(at: Serving) -> None:
+    tier = await tiered(at)
+    assert (await read(at, 0)).records
+    await at.pass_ms(1_000)
+    before = len(tier.bucket.reads)
+    row = await read(at, SEGMENT)
+    assert first_offset(row) == SEGMENT
+    assert len(tier.bucket.reads) == before
+    await tier.close()
+
+
+@serving()
+async def test_what_cannot_be_fetched_ahead_harms_no_reader(at: Serving) -> None:
+    tier = await tiered(at)
+    first = tier.remote.segments()[0]
+    kept = dict(tier.bucket.objects)
+    for name in tier.bucket.objects:
+        if name not in {object_name(first, kind) for kind in ObjectKind}:
+            tier.bucket.objects[name] = b"damaged"
+    assert (await read(at, 0)).records
+    await at.pass_ms(1_000)
+    assert not warnings(at)
+    assert (await read(at, SEGMENT)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    tier.bucket.objects.update(kept)
+    assert (await read(at, SEGMENT)).records
     await tier.close()
 
 

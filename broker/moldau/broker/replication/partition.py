@@ -54,6 +54,7 @@ LOG_END: Final = -1
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 _RESERVED_PREFIX: Final = "__"
+_OF_REMOTE: Final = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 NOBODY: Final = -1
 TO_HIGH_WATERMARK: Final = -1
 """As the offset of DeleteRecords: delete all records that consumers may have read."""
@@ -307,39 +308,11 @@ class Partition:
             is_remote = log.log_start_offset <= offset < log.local_log_start_offset
             if not is_remote or error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-        return self._read_remote(offset, max_bytes, upper, min_one_batch, isolation_level)
-
-    def _read_remote(
-        self, offset: int, max_bytes: int, upper: int, min_one_batch: bool, isolation_level: int
-    ) -> LogSlice | LaterSlice:
-        if isolation_level == LOG_END:
-            raise KafkaError(
-                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-                **_facts(self),
-                offset=offset,
-                local_log_start_offset=self.log.local_log_start_offset,
-            )
-        if offset >= upper or (max_bytes <= 0 and not min_one_batch):
+        if max_bytes <= 0 and not min_one_batch:
             return LogSlice(None, 0, 0)
-        later = LaterSlice(self._purgatory)
-        request = RemoteRequest(
-            offset, max_bytes, upper, isolation_level == READ_COMMITTED, self.is_leader
-        )
-        if self._remote_part().read(self.log, request, later):
-            return later
-        # There is a hole before the local log.
-        start_offset = self.log.local_log_start_offset
-        return self.log.read(start_offset, max_bytes, upper, min_one_batch=min_one_batch)
-
-    def _remote_part(self) -> ServedPartition:
-        served = self._served
-        if served is None or not served.is_ready:
-            raise KafkaError(
-                ErrorCode.REPLICA_NOT_AVAILABLE,
-                "the remote segments of the partition are not known yet",
-                **_facts(self),
-            )
-        return served
+        is_committed = isolation_level == READ_COMMITTED
+        wanted = RemoteRequest(offset, max_bytes, upper, is_committed, self.is_leader)
+        return _read_remote(self, LaterSlice(self._purgatory), wanted, isolation_level)
 
     @property
     def remote_part(self) -> ServedPartition | None:
@@ -372,17 +345,7 @@ class Partition:
         the log's end), over both tiers, but leave to the caller what takes long: a large batch to
         its thread, and a look into the remote tier to its task. If that finds nothing, the caller
         looks again from its `next_offset`. Raise KafkaError if the log cannot be read."""
-        log = self.log.state
-        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            served = self._served
-            if served is not None:
-                is_last = timestamp == LATEST_TIERED
-                return served.last_tiered(self.log) if is_last else served.first_pending(self.log)
-        elif (timestamp >= 0 or timestamp == MAX_TIMESTAMP) and (
-            max(start_offset, log.log_start_offset) < log.local_log_start_offset
-        ):
-            return RemoteLookup(self._remote_part(), self.log, timestamp, start_offset)
-        return self.log.reading.look_up(timestamp, upper, start_offset)
+        return _look_up(self, timestamp, upper, start_offset)
 
     @property
     def producers(self) -> Mapping[int, ProducerStateEntry]:
@@ -604,3 +567,53 @@ def judge(partition: Partition, records: Buffer, now_ms: int) -> Callable[[], Ad
     """Return the check of a large batch of a client, which may run in a thread. What it returns is
     for `Partition.append`."""
     return partition.log.judge(records, now_ms)
+
+
+# The remote part.
+
+
+def _remote_part(partition: Partition) -> ServedPartition:
+    served = partition.remote_part
+    if served is None or not served.is_ready:
+        raise KafkaError(
+            ErrorCode.REPLICA_NOT_AVAILABLE,
+            "the remote segments of the partition are not known yet",
+            **_facts(partition),
+        )
+    return served
+
+
+def _read_remote(
+    partition: Partition, later: LaterSlice, wanted: RemoteRequest, isolation_level: int
+) -> LogSlice | LaterSlice:
+    """Read below the local start."""
+    log = partition.log
+    if isolation_level == LOG_END:
+        raise KafkaError(
+            ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+            **_facts(partition),
+            offset=wanted.offset,
+            local_log_start_offset=log.local_log_start_offset,
+        )
+    if wanted.offset >= wanted.upper:
+        return LogSlice(None, 0, 0)
+    if _remote_part(partition).read(log, wanted, later):
+        return later
+    # There is a hole before the local log.
+    return log.read(log.local_log_start_offset, wanted.max_bytes, wanted.upper)
+
+
+def _look_up(
+    partition: Partition, timestamp: int, upper: int | None, start_offset: int
+) -> OffsetAt | LargeLookup | RemoteLookup | None:
+    """Answer ListOffsets where a part of the log is remote only, or about the remote part."""
+    log, served = partition.log, partition.remote_part
+    if timestamp in _OF_REMOTE:
+        if served is not None:
+            is_last = timestamp == LATEST_TIERED
+            return served.last_tiered(log) if is_last else served.first_pending(log)
+    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+        start_offset = max(start_offset, log.log_start_offset)
+        if start_offset < log.local_log_start_offset:
+            return RemoteLookup(_remote_part(partition), log, timestamp, start_offset)
+    return log.reading.look_up(timestamp, upper, start_offset)

@@ -8,7 +8,6 @@ sendfile.
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -66,7 +65,7 @@ class FetchedFile(File):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        raise OSError(errno.EBADF, "fetched records can only be read", self.path)
 
 
 def fetched_slice(path: str, data: Buffer) -> LogSlice:

@@ -16,6 +16,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log.offset_lookup import MAX_TIMESTAMP, OffsetAt
+from moldau.errors import without_frames
+from moldau.errors.codes import KafkaError
 from moldau.records import HEADER_BYTES, read_header
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from moldau.broker.log.log import PartitionLog
     from moldau.broker.tiered.remote_partition import RemoteRange
     from moldau.broker.tiered.served_partition import ServedPartition
-    from moldau.errors.codes import KafkaError
     from moldau.records import BatchHeader, Buffer
 
 _SCAN_BYTES: Final = 4 << 20
@@ -63,7 +64,7 @@ class RemoteLookup:
         try:
             found: OffsetAt | KafkaError | None = await self.run()
         except KafkaError as error:
-            found = error
+            found = without_frames(error)
         then(found)
 
     async def _parts(self, timestamp: int) -> AsyncIterator[RemoteRange]:

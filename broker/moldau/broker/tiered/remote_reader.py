@@ -9,7 +9,8 @@ Invariants:
   are worked on in threads. On the loop there are look-ups, and headers of the few batches between
   two entries of an index.
 
-A reader that goes on from chunk to chunk has the next ones fetched ahead.
+A reader that goes on from chunk to chunk has the next ones fetched ahead; `prepare` does so across
+the end of a segment.
 """
 
 from __future__ import annotations
@@ -174,6 +175,19 @@ class RemoteReader:
         opened = await self._opened(segment)
         for number in range(opened.indexes.chunk_count):
             await self._load_chunk(opened, number)
+
+    def is_near_end(self, segment: RemoteSegment, offset: int) -> bool:
+        """Whether all that a segment has from the offset on is being fetched ahead."""
+        opened = self._open.get(segment.id)
+        if opened is None:
+            return False
+        left = opened.log_bytes - opened.position_of(offset)
+        return left <= PREFETCHED_CHUNKS * opened.chunk_bytes
+
+    async def prepare(self, segment: RemoteSegment) -> None:
+        """Fetch the beginning of a segment ahead."""
+        opened = await self._opened(segment)
+        self._cache.prefetch(ChunkKey(segment.id, 0), partial(self._load_chunk, opened, 0))
 
     # Opening.
 

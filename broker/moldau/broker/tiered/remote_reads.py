@@ -1,4 +1,4 @@
-"""The remote reads of one node: how many run at once, who waits for them, and what they brought.
+"""The remote reads of one node: how many run at once, what waits for them, and what they brought.
 
 Invariants:
 - Requests for the same records at the same time share one read.
@@ -10,16 +10,19 @@ Invariants:
   among those that run waits. If too many wait, or the quota is used up, no read begins: the request
   gets no records, and the client asks again.
 - Every receiver is called once, on the event loop, also if the node stops.
+- What is fetched ahead of readers takes no place of theirs, and its failure is found by the reader
+  that wants it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from moldau.errors import without_frames
+from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging.gathering import Gathering
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 _NS_PER_MS: Final = 1_000_000
+_AHEAD_MAX: Final = 2
+"""How many segments are prepared at once."""
 
 
 class FetchQuota(Protocol):
@@ -119,7 +124,7 @@ class RemoteRead:
 
     def end(self, result: FetchedRecords | KafkaError) -> None:
         """Note what the read brought."""
-        self.result = without_frames(result) if isinstance(result, KafkaError) else result
+        self.result = without_frames(result)
         receivers, self._receivers = self._receivers, []
         for each in receivers:
             _give(self.result, each)
@@ -153,6 +158,7 @@ class RemoteReads:
         """Those that run, wait or have ended; the newest last."""
         self._waiting: deque[RemoteRead] = deque()
         self._tasks: dict[RemoteRead, asyncio.Task[None]] = {}
+        self._ahead: set[asyncio.Task[None]] = set()
         self._kept_bytes = 0
 
     @property
@@ -183,8 +189,17 @@ class RemoteReads:
             self._waiting.append(read)
         return read
 
+    def fetch_ahead(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Do what a reader will want soon. Return whether there is a place for it."""
+        if len(self._ahead) >= _AHEAD_MAX:
+            return False
+        task = self.runtime.spawn(_quietly(work), name="remote fetch ahead")
+        self._ahead.add(task)
+        task.add_done_callback(self._ahead.discard)
+        return True
+
     def forget(self, key: ReadKey) -> None:
-        """Keep nothing of a read. One that runs still serves those who wait for it."""
+        """Keep nothing of a read. One that runs still serves what waits for it."""
         read = self._reads.pop(key, None)
         if read is not None:
             self._kept_bytes -= _size(read)
@@ -202,6 +217,8 @@ class RemoteReads:
         """End all reads."""
         self._reads.clear()
         self._kept_bytes = 0
+        for task in self._ahead:
+            task.cancel()
         for read in [*self._tasks, *self._waiting]:
             self._cancel(read)
 
@@ -227,7 +244,7 @@ class RemoteReads:
         try:
             result = await read.work()
         except KafkaError as error:
-            result = error
+            result = without_frames(error)
         finally:
             del self._tasks[read]
             self._end(read, result or KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE))
@@ -262,6 +279,11 @@ class RemoteReads:
 
     def _now_ms(self) -> int:
         return self.runtime.clock.monotonic_ns() // _NS_PER_MS
+
+
+async def _quietly(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    with suppress(MoldauError):
+        await work()
 
 
 def _size(read: RemoteRead) -> int:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from moldau.broker.tiered.remote_partition import RemotePartition, RemoteRange
     from moldau.broker.tiered.remote_reader import FetchedBatches, RemoteReader
     from moldau.broker.tiered.remote_reads import Receiver, RemoteReads
-    from moldau.broker.tiered.remote_segment import RemoteSegment
+    from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId
 
 NO_OFFSET: Final = -1
 READ_BYTES_MIN: Final = 64 << 10
@@ -77,6 +77,8 @@ class ServedPartition:
         self.is_ready = is_ready
         """Whether the topic of remote segments was read to its end. Set it to False again if the
         log may begin behind segments that `remote` does not know yet."""
+        self._prepared: SegmentId | None = None
+        """The segment that was fetched ahead last."""
 
     def close(self) -> None:
         """End the reads of the partition."""
@@ -161,11 +163,23 @@ class ServedPartition:
         base = data.obj
         if isinstance(base, bytes | bytearray) and 2 * len(data) < len(base):
             data = memoryview(bytes(data))  # what is kept of a chunk must not keep all of it
+        self._prepare_next(log, found, next_offset)
         aborted: list[AbortedTransaction] = []
         if request.is_committed:
             aborted = await self._aborted(log, request.offset, next_offset)
         records = fetched_slice(str(found.segment.id), data)
         return FetchedRecords(records, _ordered(aborted), next_offset, found.segment.id)
+
+    def _prepare_next(self, log: PartitionLog, found: RemoteRange, offset: int) -> None:
+        """Fetch the next segment ahead, if a reader comes to the end of this one."""
+        local = log.local_log_start_offset
+        if found.end_offset >= local or not self.reader.is_near_end(found.segment, offset):
+            return
+        behind = self.remote.range_at(log.leader_epochs, found.end_offset, local)
+        if behind is None or behind.segment.id == self._prepared:
+            return
+        if self.reads.fetch_ahead(partial(self.reader.prepare, behind.segment)):
+            self._prepared = behind.segment.id
 
     async def _aborted(
         self, log: PartitionLog, offset: int, upper_offset: int
