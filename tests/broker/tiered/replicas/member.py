@@ -11,7 +11,7 @@ from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_settings import UpkeepOptions
 from moldau.broker.log.meta_properties import MetaProperties, write_meta_properties
-from moldau.broker.log.offset_lookup import EARLIEST_PENDING_UPLOAD, LATEST
+from moldau.broker.log.offset_lookup import EARLIEST_PENDING_UPLOAD, LATEST, OffsetAt
 from moldau.broker.log.rounds import rest
 from moldau.broker.replication.fetcher import FetcherServices, FetchSettings, ReplicaFetchers
 from moldau.broker.replication.partition import Leadership, Partition
@@ -315,8 +315,8 @@ class Member:
             offset = offset if self.part.is_ready else -1
         else:
             upper = log.log_end_offset if asked.timestamp == LATEST else None
-            found = partition.find_offset(asked.timestamp, upper)
-            assert found is not None
+            found = partition.look_up(asked.timestamp, upper)
+            assert isinstance(found, OffsetAt)
             offset = found.offset
         epoch = log.leader_epochs.epoch_for_offset(offset)
         if epoch is None or offset == log.log_end_offset:
