@@ -134,8 +134,8 @@ def repeat(act: Callable[[], None], count: int) -> None:
         act()
 
 
-def instructions(name: str, folder: Path, show: bool) -> float:
-    """Run this module under valgrind. Return the instructions of one request."""
+def instructions(name: str, folder: Path, show: bool, module: str = "bench.produce_path") -> float:
+    """Run a module like this one under valgrind. Return the instructions of one request."""
     source, library = folder / "switch.c", folder / "switch.so"
     source.write_text(_SWITCH)
     subprocess.run(  # noqa: S603
@@ -149,7 +149,7 @@ def instructions(name: str, folder: Path, show: bool) -> float:
             "--instr-atstart=no",
             f"--callgrind-out-file={out}",
         ),
-        *(sys.executable, "-m", "bench.produce_path", name, "--library", str(library)),
+        *(sys.executable, "-m", module, name, "--library", str(library)),
     ]
     ended = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)  # noqa: S603
     if ended.returncode:

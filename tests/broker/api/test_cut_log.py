@@ -22,7 +22,7 @@ from tests.broker.api.requests import NOW, fetch, list_offsets, want
 from tests.broker.api.serving import Serving, fetched, serving
 from tests.broker.api.tiered_log import (
     Tier,
-    WrittenBatch,
+    lost_batch,
     roll,
     write,
     write_in_transaction,
@@ -96,21 +96,16 @@ async def copy_randomly(tier: Tier, random: Random) -> int:
 
 
 async def copy_lost(tier: Tier, start: int, stop: int, random: Random) -> None:
-    """Copy a history that the log does not have: other records in an epoch that it never had."""
-    lost = [
-        WrittenBatch(
-            with_epoch(each.data, 90), each.base_offset, each.next_offset, NOW + 10_000, 90
-        )
-        for each in tier.batches
-        if start <= each.base_offset < stop
+    """Copy what a leader wrote that was deposed: it begins as the log does, and goes on with other
+    and newer records, in an epoch that the log never had."""
+    inside = [each for each in tier.batches if start <= each.base_offset < stop]
+    if not inside:
+        return
+    shared = random.randrange(len(inside))
+    lost = inside[:shared] + [
+        lost_batch(each, NOW + random.randrange(2_500)) for each in inside[shared:]
     ]
-    if lost:
-        await tier.copy(start, stop, batches=lost)
-
-
-def with_epoch(data: bytes, epoch: int) -> bytes:
-    """The batch with another leader epoch, which its checksum does not cover."""
-    return data[:12] + epoch.to_bytes(4, "big") + data[16:]
+    await tier.copy(start, stop, batches=lost)
 
 
 async def read(at: Serving, offset: int, level: int, size: int) -> _ReadBatches:

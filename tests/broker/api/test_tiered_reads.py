@@ -16,7 +16,7 @@ from moldau.protocol.messages.list_offsets import ListOffsetsResponse
 from moldau.records import HEADER_BYTES, read_header
 from tests.broker.api.requests import NOW, fetch, list_offsets, want
 from tests.broker.api.serving import Sent, Serving, fetched, serving
-from tests.broker.api.tiered_log import Tier, roll, write
+from tests.broker.api.tiered_log import Tier, lost_batch, roll, write
 
 SEGMENTS: Final = 4
 BATCHES: Final = 5
@@ -437,6 +437,30 @@ async def test_offsets_of_the_remote_tier_without_a_remote_segment(at: Serving) 
     await tier.copy(2 * SEGMENT, 3 * SEGMENT)
     assert await found(at, -5) == (0, 3 * SEGMENT - 1)
     assert await found(at, -6) == (0, SEGMENT), "a hole is copied again"
+    await tier.close()
+
+
+@serving()
+async def test_records_of_a_lost_history_behind_a_part_are_not_found(at: Serving) -> None:
+    """Offsets 0 to 8 are in a segment that goes on with newer records of a deposed leader."""
+    at.create("t")
+    partition = at.partition("t")
+    for number in range(BATCHES):
+        write(partition, COUNT, at_ms=NOW + (90_000 if number == 1 else 10 * number))
+    roll(partition)
+    write(partition, COUNT, at_ms=NOW + 1000)
+    tier = Tier(at, partition)
+    lost = [
+        *tier.batches[:3],
+        *(lost_batch(each, NOW + 99_000) for each in tier.batches[3:BATCHES]),
+    ]
+    await tier.copy(0, SEGMENT, batches=lost)
+    await tier.copy(3 * COUNT, SEGMENT)
+    assert tier.cut(SEGMENT) == SEGMENT
+    assert await found(at, NOW + 90_001) == (0, COUNT + 1)
+    assert await found(at, NOW + 95_000) == (0, -1)
+    assert await found(at, -3) == (0, COUNT + 2)
+    assert (await read(at, 0)).records == b"".join(each.data for each in tier.batches[:3])
     await tier.close()
 
 

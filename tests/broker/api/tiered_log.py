@@ -43,6 +43,8 @@ from tests.broker.api.serving import Serving
 CHUNK: Final = 2 << 10
 """Small chunks, so that batches lie across two, and segments have many."""
 LIMITS: Final = StoreLimits(attempt_s=5, deadline_s=10)
+LOST_EPOCH: Final = 90
+"""A leader epoch that the log never had."""
 _CONFIG: Final = LogConfig(segment_index_bytes=1 << 20, index_interval_bytes=300)
 _KINDS: Final = {
     Section.OFFSET_INDEX: names.INDEX,
@@ -256,3 +258,12 @@ def write_in_transaction(
 def roll(partition: Partition) -> None:
     """Begin another local segment."""
     partition.log.rolling.roll(NOW)
+
+
+def lost_batch(written: WrittenBatch, time: int) -> WrittenBatch:
+    """Return another batch with the same offsets."""
+    count = written.next_offset - written.base_offset
+    rows = [(time + number, b"lost", b"lost", ()) for number in range(count)]
+    data = bytes(encode_batch(rows, written.base_offset, leader_epoch=LOST_EPOCH))
+    last = time + count - 1
+    return WrittenBatch(data, written.base_offset, written.next_offset, last, LOST_EPOCH)

@@ -151,6 +151,25 @@ def test_the_next_transaction_index_is_that_of_the_first_part_with_one() -> None
     assert remote.range_with_transaction_index(chain, 50, 100) is None
 
 
+def test_parts_with_a_transaction_index_follow_one_another_where_segments_overlap() -> None:
+    chain = LeaderEpochs([(0, 0)])
+    remote = copied(
+        segment(1, range(10), has_transaction_index=True),
+        segment(2, range(5, 30)),
+        segment(3, range(5, 20), has_transaction_index=True),
+        segment(4, range(15, 25), has_transaction_index=True),
+    )
+
+    def found(offset: int) -> list[tuple[int | None, int, int]]:
+        ranges = remote.ranges_with_transaction_index(chain, offset, 100)
+        return [(number_of(each), start, end) for each, start, end in ranges]
+
+    assert found(0) == [(1, 0, 10), (3, 10, 20), (4, 20, 25)]
+    assert found(7) == [(3, 7, 20), (4, 20, 25)]
+    remote.replay(changed(3, SegmentState.DELETE_STARTED))
+    assert found(0) == [(1, 0, 10), (4, 15, 25)], "the one between has no marker"
+
+
 def test_an_update_names_the_next_state_alone() -> None:
     begun = segment(1, range(10))
     assert update(begun, FINISHED, broker_id=4, now_ms=9).broker_id == 4

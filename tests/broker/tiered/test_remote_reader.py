@@ -234,6 +234,22 @@ def test_aborted_transactions_are_found_in_following_segments(tmp_path: Path) ->
     in_folder(tmp_path, main)
 
 
+def test_a_marker_that_is_in_two_segments_counts_once(tmp_path: Path) -> None:
+    first = AbortedTransaction(7, 3, 20, 3)
+    second = AbortedTransaction(8, 30, 40, 30)
+
+    async def main(tier: Tier) -> None:
+        segments = [
+            await copied(tier.made(1, aborted=[first]), tier.upload),
+            await copied(tier.made(2, aborted=[first, second]), tier.upload),
+        ]
+        ranges = [RemoteRange(segments[0], 0, 25), RemoteRange(segments[1], 25, 100)]
+        found, _ = await tier.reader.aborted_transactions(ranges, 0, 100)
+        assert found == [first, second]
+
+    in_folder(tmp_path, main)
+
+
 # One get for a chunk, and the next ones ahead.
 
 
