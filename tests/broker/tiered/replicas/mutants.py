@@ -9,18 +9,15 @@ from dataclasses import replace
 from typing import Final
 from unittest.mock import patch
 
-from moldau.broker.log.leader_epochs import EpochEnd, LeaderEpochs, LogPoint
+from moldau.broker.log.leader_epochs import LeaderEpochs, LogPoint
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
 from moldau.broker.log.rolling import Rolling
-from moldau.broker.log.state import LogState
 from moldau.broker.log.truncation import LogHistory
-from moldau.broker.replication import follower
 from moldau.broker.replication.leader import Leader
 from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.broker.tiered.remote_segment import RemoteSegment
 from tests.broker.simulation.search import Hunt, Mutant
-from tests.broker.tiered.replicas.cluster import run_unclean_replicas
 from tests.broker.tiered.replicas.promises import Promise
 
 Mutation = AbstractContextManager[object]
@@ -35,64 +32,12 @@ def knows_only_the_epoch_of_the_point() -> Mutation:
     return patch.object(SegmentHistory, "_epochs", epochs)
 
 
-def keeps_its_own_epochs() -> Mutation:
-    """The log begins elsewhere, and its epochs stay."""
-    original = PartitionLog.begin_behind
-
-    def begin_behind(log: PartitionLog, history: LogHistory, start: int, now_ms: int) -> None:
-        own = tuple(log.leader_epochs.entries) or history.epochs
-        original(log, replace(history, epochs=own), start, now_ms)
-
-    return patch.object(PartitionLog, "begin_behind", begin_behind)
-
-
 def begins_without_producers() -> Mutation:
     """As a replica that copies all would know them in the end."""
     original = PartitionLog.begin_behind
 
     def begin_behind(log: PartitionLog, history: LogHistory, start: int, now_ms: int) -> None:
         original(log, replace(history, producers=()), start, now_ms)
-
-    return patch.object(PartitionLog, "begin_behind", begin_behind)
-
-
-def takes_the_snapshot_for_each_point_of_the_segment() -> Mutation:
-    """The producers at a segment's end, for a log that begins within it."""
-    original = SegmentHistory.history_at
-
-    async def history_at(self: SegmentHistory, point: LogPoint) -> LogHistory:
-        end = self.segment_end(point)
-        assert end is not None
-        found, at_end = await original(self, point), await original(self, end)
-        return replace(found, producers=at_end.producers)
-
-    return patch.object(SegmentHistory, "history_at", history_at)
-
-
-def asks_no_leader_about_the_end_of_a_segment() -> Mutation:
-    """A segment of a lost history is taken to its end."""
-
-    def has_point(point: LogPoint, end: EpochEnd) -> bool:
-        return True
-
-    return patch.object(follower, "has_point", has_point)
-
-
-def asks_no_leader_for_the_epoch_before() -> Mutation:
-    """The record before the point is taken to be of the epoch of the one behind it."""
-
-    def point_before(offset: int, epoch: int, earlier: EpochEnd) -> LogPoint:
-        return LogPoint(epoch, offset)
-
-    return patch.object(follower, "point_before", point_before)
-
-
-def begins_at_zero() -> Mutation:
-    """The start of the leader's log is not taken over."""
-    original = PartitionLog.begin_behind
-
-    def begin_behind(log: PartitionLog, history: LogHistory, start: int, now_ms: int) -> None:
-        original(log, history, 0, now_ms)
 
     return patch.object(PartitionLog, "begin_behind", begin_behind)
 
@@ -107,11 +52,6 @@ def forgets_at_a_start_the_producers_of_remote_records() -> Mutation:
             self.remove(offset)
 
     return patch.object(ProducerSnapshots, "__init__", open_snapshots)
-
-
-def never_asks_for_its_history_again() -> Mutation:
-    """A log that has lost all its own records goes on as if it knew what was before them."""
-    return patch.object(LogState, "is_history_known", True)
 
 
 def rolls_without_the_producers_of_the_segment_before() -> Mutation:
@@ -135,18 +75,8 @@ def deletes_what_replicas_in_sync_still_serve() -> Mutation:
 _HISTORY: Final = (Promise.EPOCHS, Promise.KEPT, Promise.NO_HOLE)
 MUTANTS: Final[dict[Mutant, Hunt]] = {
     knows_only_the_epoch_of_the_point: Hunt(range(20), _HISTORY),
-    keeps_its_own_epochs: Hunt(range(20), (*_HISTORY, Promise.JOINS)),
     begins_without_producers: Hunt(range(20), (Promise.ONCE,)),
-    takes_the_snapshot_for_each_point_of_the_segment: Hunt(range(40), (Promise.ONCE,)),
-    asks_no_leader_about_the_end_of_a_segment: Hunt(
-        range(60), (*_HISTORY, Promise.ONCE), run_unclean_replicas
-    ),
-    asks_no_leader_for_the_epoch_before: Hunt(range(40), (Promise.JOINS,)),
-    begins_at_zero: Hunt(range(20), (Promise.NO_HOLE,)),
     forgets_at_a_start_the_producers_of_remote_records: Hunt(range(40), (Promise.ONCE,)),
-    never_asks_for_its_history_again: Hunt(
-        range(60), (*_HISTORY, Promise.ONCE), run_unclean_replicas
-    ),
     rolls_without_the_producers_of_the_segment_before: Hunt(range(40), (Promise.ONCE,)),
     deletes_what_replicas_in_sync_still_serve: Hunt(range(40), (Promise.NO_HOLE,)),
 }
