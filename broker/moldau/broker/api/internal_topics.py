@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moldau.broker.settings import creation, offset, share, transaction
+from moldau.broker.settings import creation, offset, share, tiered, transaction
 from moldau.config import SourceKind
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
@@ -20,6 +20,10 @@ _UNSAID: Final = -1
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"
+REMOTE_SEGMENTS_TOPIC: Final = "__remote_log_metadata"
+"""Not internal, as in Kafka: clients may read it as any other topic."""
+REMOTE_SEGMENTS_PARTITIONS: Final = 50
+REMOTE_SEGMENTS_REPLICAS: Final = 3
 
 
 def is_internal(topic: str) -> bool:
@@ -32,6 +36,8 @@ def creatable(topic: str, settings: Settings, brokers: int) -> CreatableTopic:
     `brokers` is the number of live brokers."""
     if topic == SHARE_STATE_TOPIC:
         partitions, replicas, configs = _of_share_state(settings, brokers)
+    elif topic == REMOTE_SEGMENTS_TOPIC:
+        partitions, replicas, configs = _of_remote_segments(settings, brokers)
     else:
         partitions, replicas, configs = _SHAPES.get(topic, _of_users)(settings)
     return CreatableTopic(
@@ -105,6 +111,22 @@ def _of_share_state(settings: Settings, brokers: int) -> _Shape:
             "min.insync.replicas": str(in_sync),
             "retention.ms": "-1",
             "segment.bytes": str(settings[share.share_coordinator_state_topic_segment_bytes]),
+        },
+    )
+
+
+def _of_remote_segments(settings: Settings, brokers: int) -> _Shape:
+    """Return the shape of the topic of remote segments. Its settings are those of Kafka's plugin;
+    replicas that they do not say follow the number of brokers."""
+    replicas = min(REMOTE_SEGMENTS_REPLICAS, max(1, brokers))
+    return (
+        tiered.metadata_topic_number(settings, "num.partitions", REMOTE_SEGMENTS_PARTITIONS),
+        tiered.metadata_topic_number(settings, "replication.factor", replicas),
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": str(tiered.metadata_topic_number(settings, "retention.ms", -1)),
+            "retention.bytes": "-1",
+            "unclean.leader.election.enable": "false",
         },
     )
 

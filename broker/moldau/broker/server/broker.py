@@ -62,6 +62,7 @@ from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.server.waiting import until_first
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
+from moldau.broker.settings.tiered import remote_log_storage_system_enable
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid, new_uuid
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from moldau.broker.network.options import NetworkOptions
     from moldau.broker.network.request import Service
     from moldau.broker.server.replication import Replication
+    from moldau.broker.tiered.node_tier import NodeTier
     from moldau.config import Settings
     from moldau.runtime import Runtime
 
@@ -145,6 +147,7 @@ class Broker:
         self._membership: Membership | None = None
         self._placement: Placement | None = None
         self._replication: Replication | None = None
+        self._remote_storage: NodeTier | None = None
 
     @classmethod
     async def start(
@@ -222,6 +225,10 @@ class Broker:
             from moldau.broker.server.replication import Replication
 
             self._replication = Replication(node, self._log)
+        if node.settings[remote_log_storage_system_enable]:
+            from moldau.broker.server.remote_storage import remote_storage_of
+
+            self._remote_storage = remote_storage_of(node, self._log)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; it is not called again
@@ -234,6 +241,8 @@ class Broker:
         placement.live()
         if self._replication is not None:
             self._replication.live()
+        if self._remote_storage is not None:
+            self._remote_storage.live()
         self._log.info(
             "broker is up",
             cluster=cluster_id,
@@ -516,9 +525,12 @@ class Broker:
     # Running.
 
     def _on_brokers(self, image: Image) -> None:
-        """Update the addresses of the other brokers, which may have changed."""
+        """Update the addresses of the other brokers, which may have changed. The remote storage
+        looks at the replicas after this publication."""
         if self._replication is not None:
             self._replication.update(image)
+        if self._remote_storage is not None:
+            self._remote_storage.look()
 
     def _on_settings(self, settings: Settings) -> None:
         """Apply changed dynamic settings, which are already in the node."""
@@ -529,6 +541,8 @@ class Broker:
         limits = limited_hosts(settings)
         self._runtime.spawn(self._apply_limits(limits), name="broker-limits")
         self.node.replicas.reconfigure(settings)
+        if self._remote_storage is not None:
+            self._remote_storage.configure(settings)
         if self._membership is not None:
             self._membership.stay()  # reports the cordoned directories
 
@@ -596,6 +610,8 @@ class Broker:
         try:
             if self._sockets is not None:
                 self._sockets.stop_listening()
+            if self._remote_storage is not None:
+                await self._remote_storage.aclose()
             if self._membership is not None:
                 await self._leave(self._membership)
             if self._placement is not None:

@@ -53,7 +53,10 @@ def _remote_conflicts(settings: ResourceSettings) -> list[str]:
         system = tiered.remote_log_storage_system_enable.name
         found.append(f"{remote_storage_enable.name} needs {system}=true on the brokers")
     if "compact" in settings[cleanup_policy]:
-        found.append(f"{remote_storage_enable.name} goes only with {cleanup_policy.name}=delete")
+        found.append(
+            "Remote log storage is unsupported for the compacted topics: "
+            f"{remote_storage_enable.name} goes only with {cleanup_policy.name}=delete"
+        )
     for local, whole in (
         (local_retention_ms, retention_ms),
         (local_retention_bytes, retention_bytes),

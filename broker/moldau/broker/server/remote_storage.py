@@ -1,0 +1,76 @@
+"""The remote storage of a broker, as its settings say: the parts of `tiered`, wired to the node."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from moldau.broker.server.metadata_partitions import MetadataPartitions
+from moldau.broker.settings import tiered as rows
+from moldau.broker.tiered import metrics
+from moldau.broker.tiered.key_ring import KeyRing, parse_key_ring
+from moldau.broker.tiered.late_bucket import LateBucket
+from moldau.broker.tiered.metadata_topic import MetadataTopic
+from moldau.broker.tiered.node_tier import NodeFacts, NodeTier
+from moldau.broker.tiered.object_store import ObjectStore
+from moldau.broker.tiered.obstore_bucket import EXTRA, ObstoreBucket
+from moldau.broker.tiered.remote_work import RemoteWork
+from moldau.broker.tiered.segment_upload import SegmentUpload
+from moldau.broker.tiered.store_address import store_config
+from moldau.broker.tiered.tier_settings import tier_settings
+from moldau.errors import ConfigError
+from moldau.plugins.extras import need
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.replication.partition import Partition
+    from moldau.broker.tiered.partition_tier import HostedPartition
+    from moldau.config import Settings
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+
+def remote_storage_of(node: Node, log: Logger) -> NodeTier:
+    """Return the remote storage of a node whose settings ask for it. Raise ConfigError if they can
+    never work. A store that does not work now is no error here."""
+    settings, runtime = node.settings, node.runtime
+    config = store_config(settings)
+    if config is None:
+        raise ConfigError(
+            f"{rows.remote_log_storage_system_enable.name}=true needs {rows.remote_storage.name}, "
+            "which says where segments go, such as s3://bucket/prefix"
+        )
+    need("obstore", EXTRA)
+    bucket = LateBucket(str(config.address), partial(ObstoreBucket, runtime, config))
+    store = ObjectStore(runtime, bucket)
+    topic = MetadataTopic(runtime, MetadataPartitions(node), log)
+    upload = SegmentUpload(runtime, store, _key_ring(runtime, settings))
+    work = RemoteWork(runtime, topic, store, upload, log)
+    facts = NodeFacts(
+        node.node_id,
+        lambda: node.replicas.hosted.values(),
+        lambda name: tier_settings(node.topic_settings(name)),
+        _low_watermark,
+        lambda topic_id: topic_id in node.image.topics.by_id,
+    )
+    tier = NodeTier(work, facts, log)
+    tier.configure(settings)
+    metrics.declare(node.metrics, tier)
+    return tier
+
+
+def _low_watermark(hosted: HostedPartition) -> int:
+    partition = cast("Partition", hosted)
+    return partition.low_watermark(partition.leadership.isr)
+
+
+def _key_ring(runtime: Runtime, settings: Settings) -> KeyRing | None:
+    path = settings[rows.remote_storage_encryption_keys]
+    if path is None:
+        return None
+    try:
+        text = bytes(runtime.files.read_whole(path)).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        name = rows.remote_storage_encryption_keys.name
+        raise ConfigError(f"{name} cannot be read", path=path, why=str(error)) from error
+    return parse_key_ring(text, path)

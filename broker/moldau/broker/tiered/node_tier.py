@@ -1,0 +1,252 @@
+"""The remote storage of one node: a `PartitionTier` for each tiered partition that it hosts.
+
+    tier = NodeTier(work, hosted, door)
+    tier.live()                # the node takes part in the cluster
+    tier.look()                # committed metadata have changed
+    await tier.aclose()
+
+Order at the start: the topic of remote segments is found, or created; the store is checked; then
+work begins. A store that fails is reported by one line that names what to do, and tried again: the
+node serves what it has meanwhile, and nothing is cut that is not remote.
+
+Invariant: nothing is put, deleted or cut before the store was found to belong to the topic of
+remote segments of this cluster. An object in the store has the topic's id for a name. Without that,
+a topic that was lost and made anew would make all that is in the store look like orphans, and two
+clusters that were given one place would remove the other's objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from moldau.broker.tiered.deleted_partitions import DeletedPartitions
+from moldau.broker.tiered.metadata_topic import PartitionKey
+from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier, local_log
+from moldau.broker.tiered.store_errors import StoreError, StoreReason
+from moldau.broker.tiered.tier_settings import work_limits
+from moldau.errors.codes import KafkaError
+from moldau.ids import format_uuid
+from moldau.runtime.backoff import Backoff
+
+if TYPE_CHECKING:
+    from moldau.broker.tiered.object_store import ObjectStore
+    from moldau.broker.tiered.remote_log import TierSettings
+    from moldau.broker.tiered.remote_partition import RemotePartition
+    from moldau.broker.tiered.remote_work import RemoteWork
+    from moldau.config import Settings
+    from moldau.ids import Uuid
+    from moldau.logging import Logger
+
+OWNER_FOLDER: Final = "moldau-topic"
+_CHECK_AGAIN: Final = Backoff(1_000, 60_000)
+
+
+class OtherCluster(Exception):
+    """What is in the store belongs to another topic of remote segments."""
+
+
+class ReadDoor(Protocol):
+    """Lets the readers of a partition have its remote part."""
+
+    def attach(self, partition: HostedPartition, remote: RemotePartition) -> None:
+        """Serve the remote part of the partition: the topic was read to its end."""
+
+    def detach(self, partition: HostedPartition) -> None:
+        """Serve it no more."""
+
+
+class NodeFacts(NamedTuple):
+    """What the remote storage asks of its node."""
+
+    node_id: int
+    hosted: Callable[[], Iterable[HostedPartition]]
+    """Returns the replicas of this node."""
+    settings_of: Callable[[str], TierSettings | None]
+    """Returns the settings of a topic; None if it has nothing remote."""
+    low_watermark: Callable[[HostedPartition], int]
+    """Returns the lowest log start of the replicas in sync of a partition that the node leads."""
+    is_known: Callable[[Uuid], bool]
+    """Returns whether the committed metadata have a topic."""
+
+
+class NodeTier:
+    """The remote storage of one node; see the module."""
+
+    def __init__(
+        self, work: RemoteWork, node: NodeFacts, log: Logger, door: ReadDoor | None = None
+    ) -> None:
+        self.work: Final = work
+        self._node = node
+        self._log = log
+        self._door = door
+        self._tiers: dict[PartitionKey, PartitionTier] = {}
+        self._beginning: dict[PartitionKey, asyncio.Task[None]] = {}
+        self._deleted: dict[int, DeletedPartitions] = {}
+        self._has_changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def live(self) -> None:
+        """Begin: the node takes part in the cluster."""
+        spawn = self.work.runtime.spawn
+        self._tasks += [
+            spawn(self._follow_node(), name="remote-storage"),
+            spawn(self._open_store(), name="remote-storage-check"),
+        ]
+
+    def look(self) -> None:
+        """Look at the node's replicas again: they, or settings, may have changed."""
+        self._has_changed.set()
+
+    def configure(self, settings: Settings) -> None:
+        """Use the limits of these settings of the node."""
+        self.work.configure(work_limits(settings))
+
+    async def aclose(self) -> None:
+        """End all work. What has begun is found by the next leaders."""
+        for task in (*self._tasks, *self._beginning.values()):
+            task.cancel()
+            await asyncio.wait([task])
+        for deleted in self._deleted.values():
+            await deleted.aclose()
+        for tier in list(self._tiers.values()):
+            await self._end(tier)
+        await self.work.topic.aclose()
+
+    # The store.
+
+    async def _open_store(self) -> None:
+        """Check the store until it works, and let the work begin."""
+        work, failures = self.work, 0
+        topic_id = await work.topic.found()
+        while not work.is_open:
+            try:
+                await check_store(work.store, topic_id)
+            except OtherCluster as error:
+                self._log.error(str(error), storage=work.store.where)
+            except StoreError as error:
+                work.health.on_failure(error)
+            else:
+                work.is_open = True
+                work.health.on_success()
+                self._log.info("the remote storage is ready", storage=work.store.where)
+                for tier in self._tiers.values():
+                    tier.look()
+                return
+            failures += 1
+            await asyncio.sleep(_CHECK_AGAIN.wait_s(failures, work.runtime.random))
+
+    # The replicas.
+
+    async def _follow_node(self) -> None:
+        await self.work.topic.found()
+        while True:
+            self._has_changed.clear()
+            try:
+                await self._update()
+            except KafkaError as error:
+                self._log.failure("remote segments of this node's replicas are not followed", error)
+            await self._has_changed.wait()
+
+    async def _update(self) -> None:
+        """Have a tier for each replica that needs one."""
+        wanted: dict[PartitionKey, tuple[HostedPartition, TierSettings]] = {}
+        for partition in self._node.hosted():
+            settings = self._node.settings_of(partition.topic)
+            if settings is not None:
+                key = PartitionKey(partition.topic_id, partition.index)
+                wanted[key] = partition, settings
+        for key, tier in list(self._tiers.items()):
+            if key not in wanted or wanted[key][0] is not tier.partition:
+                await self._end(tier)
+        for key, (partition, settings) in wanted.items():
+            known = self._tiers.get(key)
+            if known is None:
+                self._begin(partition, settings)
+            else:
+                known.on_settings(settings)
+                known.on_role()
+        await self._update_deleted()
+
+    def _begin(self, partition: HostedPartition, settings: TierSettings) -> None:
+        tier = PartitionTier(
+            self.work,
+            partition,
+            self._node.node_id,
+            settings,
+            lambda: self._node.low_watermark(partition),
+        )
+        self._tiers[tier.key] = tier
+        name = f"remote-segments-{partition.topic}-{partition.index}"
+        task = self.work.runtime.spawn(self._serve(tier), name=name)
+        self._beginning[tier.key] = task
+
+    async def _serve(self, tier: PartitionTier) -> None:
+        await tier.begin()
+        del self._beginning[tier.key]
+        if self._door is not None:
+            self._door.attach(tier.partition, tier.remote)
+
+    async def _end(self, tier: PartitionTier) -> None:
+        del self._tiers[tier.key]
+        task = self._beginning.pop(tier.key, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        if self._door is not None:
+            self._door.detach(tier.partition)
+        await tier.aclose()
+
+    async def _update_deleted(self) -> None:
+        """Look after the deleted partitions of the metadata partitions that this node leads."""
+        led = set(self.work.topic.access.led())
+        for partition in set(self._deleted) - led:
+            await self._deleted.pop(partition).aclose()
+        for partition in sorted(led - set(self._deleted)):
+            deleted = DeletedPartitions(
+                self.work, partition, self._node.node_id, self._node.is_known
+            )
+            self._deleted[partition] = deleted
+            deleted.begin()
+
+    # For metrics.
+
+    def remote_bytes(self) -> int:
+        """Return the size of the remote segments of the partitions that this node leads."""
+        return sum(each.remote.size_bytes for each in self._led())
+
+    def lag(self) -> tuple[int, int]:
+        """Return how many sealed segments, and bytes of them, wait for their copy."""
+        segments = size_bytes = 0
+        for tier in self._led():
+            log = tier.partition.log
+            if log.failure is not None or not tier.settings.is_copied:
+                continue
+            for each in tier.uncopied(local_log(log)):
+                segments += 1
+                size_bytes += each.size_bytes
+        return segments, size_bytes
+
+    def _led(self) -> Iterable[PartitionTier]:
+        return (each for each in self._tiers.values() if each.is_ready and each.partition.is_leader)
+
+
+async def check_store(store: ObjectStore, topic_id: Uuid) -> None:
+    """Check that the store can be used, and that it belongs to this topic of remote segments. The
+    first node to come makes it so. Raise StoreError, or OtherCluster."""
+    await store.check()
+    name = f"{OWNER_FOLDER}/{format_uuid(topic_id)}"
+    owners = {each.name async for each in store.list(OWNER_FOLDER)}
+    if not owners:
+        try:
+            await store.put(name, b"moldau\n")
+        except StoreError as error:
+            if error.why is not StoreReason.ALREADY_EXISTS:
+                raise
+        owners = {each.name async for each in store.list(OWNER_FOLDER)}
+    if owners != {name}:
+        raise OtherCluster(
+            "remote.storage has segments of another cluster, or of a topic __remote_log_metadata "
+            "that was lost; name a prefix that is empty, or restore the topic"
+        )

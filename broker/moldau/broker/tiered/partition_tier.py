@@ -1,0 +1,340 @@
+"""The remote work of one partition that this node hosts: a `RemoteLog`, and what carries it out.
+
+    tier = PartitionTier(work, partition, settings, low_watermark)
+    await tier.begin()           # the topic is read to its end, and the remote part can be served
+    tier.on_role()               # the partition leads or follows, perhaps in another epoch
+    tier.on_settings(settings)
+    await tier.aclose()
+
+Invariants:
+- Nothing is done before the topic was read to its end: the local log would be cut below a segment
+  whose deletion is not read yet. A leader begins when the topic was read to the end that it has
+  after the election.
+- The files of a local segment go by the log's own retention, after its start is durable.
+- Objects that no segment has are removed when the store was listed first, and the topic was read to
+  its end after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from moldau.broker.log import names
+from moldau.broker.log.checkpoint import pairs_text
+from moldau.broker.log.leader_epochs import LeaderEpochs
+from moldau.broker.tiered.copying import LocalLog, LocalSegment, SegmentOrigin, copied_end
+from moldau.broker.tiered.expiry import unreferenced
+from moldau.broker.tiered.metadata_topic import PartitionKey
+from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
+from moldau.broker.tiered.remote_segment import SegmentId
+from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
+from moldau.broker.tiered.segment_objects import Section, parse_object_name, partition_folder
+from moldau.broker.tiered.segment_upload import SegmentFiles
+from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.driver import Driver
+
+if TYPE_CHECKING:
+    from moldau.broker.log.log import PartitionLog
+    from moldau.broker.log.segment import Segment
+    from moldau.broker.tiered.remote_partition import RemotePartition
+    from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
+    from moldau.ids import Uuid
+
+_RETRY: Final = Backoff(100, 5_000)
+_NOTHING: Final = Ready()
+_SWEEP_EVERY_S: Final = 6 * 3600.0
+_FILES: Final = {
+    Section.OFFSET_INDEX: names.INDEX,
+    Section.TIME_INDEX: names.TIME_INDEX,
+    Section.TRANSACTION_INDEX: names.TRANSACTION_INDEX,
+}
+
+
+class HostedPartition(Protocol):
+    """A replica of this node, as far as its remote work is concerned."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def topic_id(self) -> Uuid: ...
+    @property
+    def log(self) -> PartitionLog: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def is_leader(self) -> bool: ...
+
+    def delete_records(self, offset: int) -> int: ...
+
+
+class TierWork(NamedTuple):
+    """What the driver of a partition has done next."""
+
+    ready: Ready
+    wake: float | None
+
+
+class PartitionTier:
+    """One partition; see the module."""
+
+    def __init__(
+        self,
+        work: RemoteWork,
+        partition: HostedPartition,
+        broker_id: int,
+        settings: TierSettings,
+        low_watermark: Callable[[], int],
+    ) -> None:
+        """`low_watermark` returns the lowest log start of the replicas in sync, -1 if one of them
+        is not known. It is called while the partition leads."""
+        self.partition: Final = partition
+        self.key: Final = PartitionKey(partition.topic_id, partition.index)
+        self.settings = settings
+        self.is_ready = False
+        """Whether the topic was read to its end, so that the remote part can be served."""
+        self._work = work
+        self._low_watermark = low_watermark
+        origin = SegmentOrigin(partition.topic, partition.topic_id, partition.index, broker_id)
+        self._core = RemoteLog(origin, work.runtime.random)
+        self._core.on_settings(settings)
+        self._led_epoch: int | None = None
+        """The epoch in which the partition leads, perhaps before the core knows it."""
+        name = f"remote-log-{partition.topic}-{partition.index}"
+        self._driver = Driver(work.runtime, name, self._ready, self._act, lambda work: False)
+        self._running = RunningWork(work, name, self._driver.poke)
+        self._election: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+
+    @property
+    def remote(self) -> RemotePartition:
+        """What the remote tier has."""
+        return self._core.remote
+
+    def uncopied(self, log: LocalLog) -> Iterator[LocalSegment]:
+        """Yield the sealed segments that are not remote yet."""
+        copied = copied_end(self.remote, log)
+        return (each for each in log.segments[:-1] if each.end_offset > copied)
+
+    # Life.
+
+    async def begin(self) -> None:
+        """Follow the topic, and start the work when it was read to its end."""
+        self._work.topic.follow(self.key, self)
+        await self._read_to_end()
+        self.is_ready = True
+        self._driver.begin()
+        self.on_role()
+
+    async def aclose(self) -> None:
+        """End the work. What has begun is found by the next leader."""
+        self._work.topic.unfollow(self.key)
+        self._end_election()
+        await self._driver.end(0)
+        await self._running.aclose()
+
+    def on_settings(self, settings: TierSettings) -> None:
+        """The settings of the topic changed."""
+        if settings != self.settings:
+            self.settings = settings
+            self._core.on_settings(settings)
+            self._driver.poke()
+
+    def on_role(self) -> None:
+        """Learn whether the partition leads, and in which epoch."""
+        partition = self.partition
+        epoch = partition.leader_epoch if partition.is_leader else None
+        if not self.is_ready or epoch == self._led_epoch:
+            return
+        self._led_epoch = epoch
+        self._end_election()
+        self._core.on_follower()
+        if epoch is not None:
+            self._election = self._work.runtime.spawn(
+                self._lead(epoch), name=f"lead {self.key.partition}"
+            )
+        self._driver.poke()
+
+    def look(self) -> None:
+        """Look at once for what there is to do."""
+        self._driver.poke()
+
+    def on_record(self, event: RemoteEvent) -> None:
+        """Take a record of the topic."""
+        self._core.on_record(event)
+        self._driver.poke()
+
+    def _end_election(self) -> None:
+        for task in (self._election, self._sweeping):
+            if task is not None:
+                task.cancel()
+        self._election = self._sweeping = None
+
+    async def _lead(self, epoch: int) -> None:
+        await self._read_to_end()
+        self._core.on_leader(epoch)
+        self._driver.poke()
+        self._sweeping = self._work.runtime.spawn(
+            self._sweep_again(), name=f"orphans {self.partition.topic}-{self.partition.index}"
+        )
+
+    async def _read_to_end(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._work.topic.read_to_end(self.key)
+            except KafkaError as error:
+                failures += 1
+                self._work.log.debug("remote segments are not known yet", why=str(error))
+                await asyncio.sleep(_RETRY.wait_s(failures, self._work.runtime.random))
+            else:
+                return
+
+    # The driver's halves.
+
+    def _ready(self, now: float) -> TierWork:
+        log, work = self.partition.log, self._work
+        interval_ms = work.limits.interval_ms
+        ready = _NOTHING
+        if work.is_open and log.failure is None:
+            wall_ms = work.now_ms()
+            ready = self._core.ready(local_log(log), self._lowest_start(log), wall_ms)
+            if ready.due_ms is not None:
+                interval_ms = min(interval_ms, max(ready.due_ms - wall_ms, 1))
+        return TierWork(ready, now + interval_ms / 1000)
+
+    def _lowest_start(self, log: PartitionLog) -> int:
+        """Return the lowest log start of the replicas in sync: -1 lets nothing be deleted."""
+        if not self.partition.is_leader:
+            return log.log_start_offset
+        try:
+            return self._low_watermark()
+        except KafkaError:
+            return -1
+
+    async def _act(self, work: TierWork) -> bool:
+        ready, running, core = work.ready, self._running, self._core
+        is_moved = self._move_starts(ready)
+        running.append_all(core, ready.writes)
+        if ready.put is not None:
+            segment = ready.put
+            running.begin(self._work.copy(core, segment, lambda: self._files_of(segment)))
+        running.delete_all(core, ready.deletes)
+        return is_moved
+
+    def _move_starts(self, ready: Ready) -> bool:
+        """Raise the starts of the log. The log's retention removes what lies below."""
+        partition, log = self.partition, self.partition.log
+        is_moved = False
+        try:
+            if ready.log_start_offset is not None:
+                before = log.log_start_offset
+                is_moved = partition.delete_records(ready.log_start_offset) > before
+            if ready.local_start_offset is not None and log.config.is_tiered:
+                is_moved |= log.retention.raise_local_start(ready.local_start_offset)
+        except MoldauError as error:
+            self._work.log.debug("the start of a log is not moved", why=str(error))
+        return is_moved
+
+    def _files_of(self, segment: RemoteSegment) -> SegmentFiles | None:
+        log = self.partition.log
+        return None if log.failure is not None else segment_files(log, segment)
+
+    # Orphans.
+
+    async def _sweep_again(self) -> None:
+        while True:
+            try:
+                if self._work.is_open:
+                    await remove_orphans(
+                        self._work, self.key, self.partition.topic, self.remote, self._read_to_end
+                    )
+            except (KafkaError, *STORE_FAILURES) as error:
+                self._work.log.debug("orphans are looked for later", why=str(error))
+            is_open = self._work.is_open
+            await asyncio.sleep(_SWEEP_EVERY_S if is_open else self._work.limits.interval_ms / 1000)
+
+
+async def remove_orphans(
+    work: RemoteWork,
+    key: PartitionKey,
+    topic: str,
+    remote: RemotePartition,
+    read_to_end: Callable[[], Awaitable[None]],
+) -> None:
+    """Remove the objects of a partition that no segment has. `read_to_end` waits until `remote` has
+    all records that the topic has then."""
+    stored: dict[SegmentId, list[str]] = {}
+    folder = partition_folder(topic, key.topic_id, key.partition)
+    async for each in work.store.list(folder):
+        parsed = parse_object_name(each.name)
+        if parsed is not None:
+            segment_id = SegmentId(key.topic_id, key.partition, parsed.id)
+            stored.setdefault(segment_id, []).append(each.name)
+    if not stored:
+        return
+    await read_to_end()
+    for segment_id in unreferenced(stored, remote):
+        for name in stored[segment_id]:
+            work.log.info("removes an object that no remote segment has", name=name)
+            await work.store.delete(name)
+            work.counts.orphans += 1
+
+
+# The log as the core sees it.
+
+
+def local_log(log: PartitionLog) -> LocalLog:
+    """Return what decisions know of a log: its segments from the local start on."""
+    state = log.state
+    segments = state.segments
+    first = segments.index_of(state.local_log_start_offset)
+    return LocalLog(
+        state.leader_epochs,
+        [
+            _local_segment(log, segments[number], segments.end_of(number))
+            for number in range(first, len(segments))
+        ],
+        state.log_start_offset,
+        state.high_watermark,
+        state.last_stable_offset,
+    )
+
+
+def _local_segment(log: PartitionLog, segment: Segment, end_offset: int) -> LocalSegment:
+    newest = segment.max_timestamp
+    return LocalSegment(
+        segment.base_offset,
+        end_offset,
+        newest if newest >= 0 else segment.modified_ms,
+        segment.size_bytes,
+        log.files.exists(segment.path(names.TRANSACTION_INDEX)),
+    )
+
+
+def segment_files(log: PartitionLog, segment: RemoteSegment) -> SegmentFiles | None:
+    """Return the files of a local segment that is to be copied; None if the log has it no more."""
+    segments = log.segments
+    number = segments.index_of(segment.start_offset)
+    found = segments[number]
+    is_same = (
+        found.base_offset == segment.start_offset
+        and segments.end_of(number) == segment.end_offset
+        and found.size_bytes == segment.size_bytes
+    )
+    if not is_same or found is segments.active:
+        return None
+    paths = {section: found.path(ending) for section, ending in _FILES.items()}
+    paths[Section.PRODUCER_SNAPSHOT] = log.snapshots.path(segment.end_offset)
+    chain = LeaderEpochs(log.leader_epochs.entries)
+    chain.truncate_from_end(segment.end_offset)
+    return SegmentFiles(
+        found.log_path,
+        {section: path for section, path in paths.items() if log.files.exists(path)},
+        pairs_text(chain.entries).encode(),
+    )

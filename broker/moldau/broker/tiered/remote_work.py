@@ -1,0 +1,238 @@
+"""What remote logs want done: records appended, objects put and deleted, with what comes of it.
+
+Invariants: every piece of work ends with an event of its core: a success, or a failure after which
+the core tries again by its own back-off. A piece of work never lasts for ever: calls of the store
+have a deadline (`object_store`). A store that fails is reported by one line until it works again,
+whatever the number of partitions.
+
+The limits are those of the node: so many copies and deletions at a time, so many bytes a second. A
+copy waits for its turn before it begins, as in Kafka, because an upload that pauses is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.broker.tiered.store_errors import StoreError, StoreReason
+from moldau.errors import ConfigError, CorruptLog
+from moldau.errors.codes import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+
+    from moldau.broker.tiered.metadata_topic import MetadataTopic
+    from moldau.broker.tiered.object_store import ObjectStore
+    from moldau.broker.tiered.remote_log import RemoteLog
+    from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
+    from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+STORE_FAILURES: Final = (StoreError, CorruptLog, ConfigError, OSError)
+"""What a copy or a deletion may end with, other than success."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """The limits of a node, by Kafka's settings."""
+
+    copies_max: int = 10
+    """`remote.log.manager.copier.thread.pool.size`"""
+    deletions_max: int = 10
+    """`remote.log.manager.expiration.thread.pool.size`"""
+    copy_bytes_per_s_max: int = (1 << 63) - 1
+    """`remote.log.manager.copy.max.bytes.per.second`"""
+    interval_ms: int = 30_000
+    """`remote.log.manager.task.interval.ms`"""
+
+
+@dataclass(slots=True)
+class WorkCounts:
+    """What the node has done since the start, for metrics."""
+
+    copies: int = 0
+    failed_copies: int = 0
+    copied_bytes: int = 0
+    deletions: int = 0
+    failed_deletions: int = 0
+    failed_appends: int = 0
+    orphans: int = 0
+    """Objects without a segment that were removed."""
+    copies_since: dict[RemoteSegment, float] = field(default_factory=dict)
+    """When each copy began that is under way, by the monotonic clock."""
+
+    def oldest_copy_s(self, now_s: float) -> float:
+        """Return how long the oldest copy has been under way; 0 if none is."""
+        return max((now_s - since for since in self.copies_since.values()), default=0.0)
+
+
+class StoreHealth:
+    """Reports the failures of a store: the first one, each of another kind, and their end."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+        self._reason: StoreReason | None = None
+
+    def on_failure(self, error: Exception) -> None:
+        if not isinstance(error, StoreError):
+            self._log.failure("remote work on a segment failed, and is tried again", error)
+        elif error.why is not self._reason:
+            self._reason = error.why
+            self._log.warn(
+                "the remote storage fails; segments stay on the local disk until it works",
+                why=str(error),
+            )
+
+    def on_success(self) -> None:
+        if self._reason is not None:
+            self._reason = None
+            self._log.info("the remote storage works again")
+
+
+class RemoteWork:
+    """Carries out the work of all cores of one node."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        topic: MetadataTopic,
+        store: ObjectStore,
+        upload: SegmentUpload,
+        log: Logger,
+    ) -> None:
+        self.runtime: Final = runtime
+        self.topic: Final = topic
+        self.store: Final = store
+        self.log: Final = log
+        self.limits = WorkLimits()
+        self.counts: Final = WorkCounts()
+        self.health: Final = StoreHealth(log)
+        self.is_open = False
+        """Whether the store was found to work, and to be this cluster's. Before that nothing is
+        done to a log or a segment."""
+        self._upload = upload
+        self._running: dict[str, int] = {}
+        self._freed = asyncio.Event()
+        self._copies_allowed_at = 0.0
+
+    def configure(self, limits: WorkLimits) -> None:
+        """Use other limits, from the next piece of work on."""
+        self.limits = limits
+        self._freed.set()
+
+    def now_ms(self) -> int:
+        return self.runtime.clock.wall_ms()
+
+    async def append(self, core: RemoteLog, event: RemoteEvent) -> None:
+        """Append a record of a core. That it was appended is known when it is read back."""
+        try:
+            await self.topic.append(event)
+        except KafkaError as error:
+            self.counts.failed_appends += 1
+            self.log.debug("a record of a remote segment is not written yet", why=str(error))
+            core.on_write_failed(event, self.now_ms())
+
+    async def copy(
+        self, core: RemoteLog, segment: RemoteSegment, files: Callable[[], SegmentFiles | None]
+    ) -> None:
+        """Put the objects of a segment. `files` returns its files when its turn comes, or None if
+        the log does not have it any more."""
+        counts = self.counts
+        try:
+            await self._copy_quota(segment.size_bytes)
+            async with self._turn("copies", lambda: self.limits.copies_max):
+                found = files()
+                if found is None:
+                    core.on_put_failed(segment.id, self.now_ms())
+                    return
+                counts.copies_since[segment] = self.runtime.clock.monotonic()
+                custom = await self._upload.upload(segment, found)
+        except STORE_FAILURES as error:
+            counts.failed_copies += 1
+            self.health.on_failure(error)
+            core.on_put_failed(segment.id, self.now_ms())
+        else:
+            counts.copies += 1
+            counts.copied_bytes += segment.size_bytes
+            self.health.on_success()
+            core.on_put(segment.id, custom, self.now_ms())
+        finally:
+            counts.copies_since.pop(segment, None)
+
+    async def delete(self, core: RemoteLog, segment: RemoteSegment) -> None:
+        """Remove the objects of a segment."""
+        try:
+            async with self._turn("deletions", lambda: self.limits.deletions_max):
+                await self._upload.remove(segment)
+        except STORE_FAILURES as error:
+            self.counts.failed_deletions += 1
+            self.health.on_failure(error)
+            core.on_delete_failed(segment.id, self.now_ms())
+        else:
+            self.counts.deletions += 1
+            self.health.on_success()
+            core.on_deleted(segment.id, self.now_ms())
+
+    @asynccontextmanager
+    async def _turn(self, kind: str, limit: Callable[[], int]) -> AsyncIterator[None]:
+        """Wait until fewer pieces of work of this kind run than the limit, which may change."""
+        while self._running.get(kind, 0) >= limit():
+            self._freed.clear()
+            await self._freed.wait()
+        self._running[kind] = self._running.get(kind, 0) + 1
+        try:
+            yield
+        finally:
+            self._running[kind] -= 1
+            self._freed.set()
+
+    async def _copy_quota(self, size_bytes: int) -> None:
+        """Wait until the bytes of earlier copies fit the rate."""
+        now = self.runtime.clock.monotonic()
+        start_at = max(now, self._copies_allowed_at)
+        self._copies_allowed_at = start_at + size_bytes / self.limits.copy_bytes_per_s_max
+        await asyncio.sleep(start_at - now)
+
+
+class RunningWork:
+    """The pieces of work of one core, which end with it."""
+
+    def __init__(self, work: RemoteWork, name: str, on_end: Callable[[], None]) -> None:
+        """`on_end` is called after each piece of work."""
+        self._work = work
+        self._name = name
+        self._on_end = on_end
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, piece: Coroutine[Any, Any, None]) -> None:
+        """Start a piece of work."""
+        task = self._work.runtime.spawn(piece, name=self._name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def append_all(self, core: RemoteLog, events: Iterable[RemoteEvent]) -> None:
+        """Append records, each by itself: they are of different segments."""
+        for event in events:
+            self.begin(self._work.append(core, event))
+
+    def delete_all(self, core: RemoteLog, segments: Iterable[RemoteSegment]) -> None:
+        """Remove the objects of segments."""
+        for segment in segments:
+            self.begin(self._work.delete(core, segment))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._on_end()
+
+    async def aclose(self) -> None:
+        """End all pieces of work."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

@@ -1,0 +1,50 @@
+"""The conversion of settings to what the remote work uses.
+
+Invariant: only this module, and `store_address` for the store, know which setting is which number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.broker.settings import tiered, topic
+from moldau.broker.settings.retention import AS_RETENTION
+from moldau.broker.tiered.expiry import Retention
+from moldau.broker.tiered.remote_log import TierSettings
+from moldau.broker.tiered.remote_work import WorkLimits
+
+if TYPE_CHECKING:
+    from moldau.broker.settings import ResourceSettings
+    from moldau.config import Settings
+
+
+def tier_settings(settings: ResourceSettings) -> TierSettings | None:
+    """Return what the settings of a topic say; None if it has nothing remote: remote storage is
+    off, and what may be there is kept."""
+    is_remote = settings[topic.remote_storage_enable]
+    is_removed = settings[topic.remote_log_delete_on_disable]
+    is_on = settings.broker[tiered.remote_log_storage_system_enable]
+    if not is_on or "compact" in settings[topic.cleanup_policy] or not (is_remote or is_removed):
+        return None
+    whole = Retention(settings[topic.retention_ms], settings[topic.retention_bytes])
+    local_ms = settings[topic.local_retention_ms]
+    local_bytes = settings[topic.local_retention_bytes]
+    return TierSettings(
+        retention=whole,
+        local_retention=Retention(
+            whole.ms if local_ms == AS_RETENTION else local_ms,
+            whole.size_bytes if local_bytes == AS_RETENTION else local_bytes,
+        ),
+        is_copied=not settings[topic.remote_log_copy_disable],
+        is_remote=is_remote,
+    )
+
+
+def work_limits(settings: Settings) -> WorkLimits:
+    """Return the limits of a node's remote work."""
+    return WorkLimits(
+        copies_max=settings[tiered.remote_log_manager_copier_thread_pool_size],
+        deletions_max=settings[tiered.remote_log_manager_expiration_thread_pool_size],
+        copy_bytes_per_s_max=settings[tiered.remote_log_manager_copy_max_bytes_per_second],
+        interval_ms=settings[tiered.remote_log_manager_task_interval_ms],
+    )
