@@ -202,7 +202,7 @@ class Broker:
     # Start.
 
     async def _start(self, host_name: str) -> None:
-        self._refuse_unbuilt(self._settings)
+        _refuse_unbuilt(self._settings)
         log = self._loggers.get(f"{LOGGER}.security")
         self._authorizer = authorizer = authorizer_of(
             self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
@@ -249,14 +249,6 @@ class Broker:
             epoch=node.broker_epoch,
             **{name.lower(): str(at) for name, at in self.endpoints.items()},
         )
-
-    @staticmethod
-    def _refuse_unbuilt(settings: Settings) -> None:
-        """Reject settings of features that are not built, before any disk is touched.
-        `_check_stored` checks the stored settings."""
-        missing = unbuilt(settings)
-        if missing:
-            raise ConfigError("; ".join(missing))
 
     def _check_stored(self) -> None:
         """Check the stored dynamic settings as soon as the metadata is known: no listener at all is
@@ -461,9 +453,7 @@ class Broker:
 
     async def _join(self, node: Node, controller: LocalController, host_name: str) -> Membership:
         """Register this broker, and wait until it is unfenced."""
-        lifecycle = Lifecycle(
-            self._identity(node, host_name), self._previous_epoch(node.directories)
-        )
+        lifecycle = Lifecycle(self._identity(node, host_name), _previous_epoch(node.directories))
         membership = Membership(self._runtime, node, controller, lifecycle, self._log)
         self._membership = membership
         seconds = node.settings[node_settings.initial_broker_registration_timeout_ms] / 1000
@@ -499,13 +489,6 @@ class Broker:
             directory_ids=tuple(each.directory_id for each in node.directories.in_service()),
         )
 
-    @staticmethod
-    def _previous_epoch(directories: LogDirectories) -> int:
-        """Return the broker epoch of the last clean shutdown from the directories, or -1 if they
-        differ."""
-        epochs = {each.broker_epoch for each in directories.directories}
-        return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
-
     def _network_options(self, settings: Settings) -> NetworkOptions:
         return replace(
             network_options(settings, self._address_limits),
@@ -525,8 +508,7 @@ class Broker:
     # Running.
 
     def _on_brokers(self, image: Image) -> None:
-        """Update the addresses of the other brokers, which may have changed. The remote storage
-        looks at the replicas after this publication."""
+        """Update the addresses of the other brokers, which may have changed."""
         if self._replication is not None:
             self._replication.update(image)
         if self._remote_storage is not None:
@@ -657,6 +639,21 @@ class Broker:
         await close_audit(self._authorizer)
         if self._is_loaded and is_quiet:
             self._log.info("broker is closed")
+
+
+def _refuse_unbuilt(settings: Settings) -> None:
+    """Reject settings of features that are not built, before any disk is touched.
+    `_check_stored` checks the stored settings."""
+    missing = unbuilt(settings)
+    if missing:
+        raise ConfigError("; ".join(missing))
+
+
+def _previous_epoch(directories: LogDirectories) -> int:
+    """Return the broker epoch of the last clean shutdown from the directories, or -1 if they
+    differ."""
+    epochs = {each.broker_epoch for each in directories.directories}
+    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
 
 def _failed(what: str, error: Exception, directory: str | None = None) -> BrokerFailed:

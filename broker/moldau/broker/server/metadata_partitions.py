@@ -19,6 +19,7 @@ from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.ends import known_end
 from moldau.broker.replication.purgatory import Delayed
 from moldau.broker.tiered.metadata_topic import TopicRead
+from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
     FetchPartition,
@@ -203,7 +204,7 @@ class _LeaderFetch:
             except KafkaError as error:
                 for _, waiting in wanted.values():
                     if not waiting.done():
-                        waiting.set_exception(error)
+                        waiting.set_exception(without_frames(error))
             # The readers that have something ask again in this turn.
             await asyncio.sleep(0)
 
@@ -298,7 +299,7 @@ class _Acknowledged(Delayed):
         if error is None:
             self.ended.set_result(None)
         else:
-            self.ended.set_exception(error)
+            self.ended.set_exception(without_frames(error))
 
 
 def _values(data: Buffer, offset: int) -> TopicRead:

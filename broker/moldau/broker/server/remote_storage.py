@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from moldau.broker.replication.tiered_replica import TieredReplica
 from moldau.broker.server.metadata_partitions import MetadataPartitions
 from moldau.broker.settings import tiered as rows
 from moldau.broker.tiered import metrics
@@ -23,8 +24,6 @@ from moldau.plugins.extras import need
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
-    from moldau.broker.replication.partition import Partition
-    from moldau.broker.tiered.partition_tier import HostedPartition
     from moldau.config import Settings
     from moldau.logging import Logger
     from moldau.runtime import Runtime
@@ -48,20 +47,14 @@ def remote_storage_of(node: Node, log: Logger) -> NodeTier:
     work = RemoteWork(runtime, topic, store, upload, log)
     facts = NodeFacts(
         node.node_id,
-        lambda: node.replicas.hosted.values(),
+        lambda: map(TieredReplica, node.replicas.hosted.values()),
         lambda name: tier_settings(node.topic_settings(name)),
-        _low_watermark,
         lambda topic_id: topic_id in node.image.topics.by_id,
     )
     tier = NodeTier(work, facts, log)
     tier.configure(settings)
     metrics.declare(node.metrics, tier)
     return tier
-
-
-def _low_watermark(hosted: HostedPartition) -> int:
-    partition = cast("Partition", hosted)
-    return partition.low_watermark(partition.leadership.isr)
 
 
 def _key_ring(runtime: Runtime, settings: Settings) -> KeyRing | None:

@@ -7,17 +7,24 @@ meaning.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from moldau.broker.tiered.node_tier import NodeTier
     from moldau.metrics import Registry
 
+_Row: TypeAlias = tuple[str, str, str, Callable[[], int | float]]
+
 
 def declare(registry: Registry, tier: NodeTier) -> None:
     """Declare the metrics, once for a node."""
+    for name, doc, unit, read in (*_of_copies(tier), *_of_deletions(tier)):
+        registry.read_gauge(name, doc, unit, read=read)
+
+
+def _of_copies(tier: NodeTier) -> tuple[_Row, ...]:
     counts, clock = tier.work.counts, tier.work.runtime.clock
-    rows: tuple[tuple[str, str, str, Callable[[], int | float]], ...] = (
+    return (
         (
             "moldau.tiered.copies",  # RemoteCopyRequestsPerSec
             "Segments that were copied to remote storage since the start.",
@@ -60,6 +67,12 @@ def declare(registry: Registry, tier: NodeTier) -> None:
             "By",
             lambda: tier.lag()[1],
         ),
+    )
+
+
+def _of_deletions(tier: NodeTier) -> tuple[_Row, ...]:
+    counts = tier.work.counts
+    return (
         (
             "moldau.tiered.deletions",  # RemoteDeleteRequestsPerSec
             "Segments that were removed from remote storage since the start.",
@@ -91,5 +104,3 @@ def declare(registry: Registry, tier: NodeTier) -> None:
             lambda: int(tier.work.is_open),
         ),
     )
-    for name, doc, unit, read in rows:
-        registry.read_gauge(name, doc, unit, read=read)

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.deleted_partitions import DeletedPartitions
 from moldau.broker.tiered.metadata_topic import PartitionKey
-from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier, local_log
+from moldau.broker.tiered.object_store import StoreLimits
+from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier
 from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.broker.tiered.tier_settings import work_limits
 from moldau.errors.codes import KafkaError
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 OWNER_FOLDER: Final = "moldau-topic"
 _CHECK_AGAIN: Final = Backoff(1_000, 60_000)
+_CHECK_LIMITS: Final = StoreLimits(attempt_s=10.0, deadline_s=10.0)
+"""Of a check: an operator waits for its line."""
 
 
 class OtherCluster(Exception):
@@ -65,8 +68,6 @@ class NodeFacts(NamedTuple):
     """Returns the replicas of this node."""
     settings_of: Callable[[str], TierSettings | None]
     """Returns the settings of a topic; None if it has nothing remote."""
-    low_watermark: Callable[[HostedPartition], int]
-    """Returns the lowest log start of the replicas in sync of a partition that the node leads."""
     is_known: Callable[[Uuid], bool]
     """Returns whether the committed metadata have a topic."""
 
@@ -120,9 +121,10 @@ class NodeTier:
         """Check the store until it works, and let the work begin."""
         work, failures = self.work, 0
         topic_id = await work.topic.found()
+        store = work.store.with_limits(_CHECK_LIMITS)
         while not work.is_open:
             try:
-                await check_store(work.store, topic_id)
+                await check_store(store, topic_id)
             except OtherCluster as error:
                 self._log.error(str(error), storage=work.store.where)
             except StoreError as error:
@@ -158,7 +160,7 @@ class NodeTier:
                 key = PartitionKey(partition.topic_id, partition.index)
                 wanted[key] = partition, settings
         for key, tier in list(self._tiers.items()):
-            if key not in wanted or wanted[key][0] is not tier.partition:
+            if key not in wanted or wanted[key][0] != tier.partition:
                 await self._end(tier)
         for key, (partition, settings) in wanted.items():
             known = self._tiers.get(key)
@@ -170,13 +172,7 @@ class NodeTier:
         await self._update_deleted()
 
     def _begin(self, partition: HostedPartition, settings: TierSettings) -> None:
-        tier = PartitionTier(
-            self.work,
-            partition,
-            self._node.node_id,
-            settings,
-            lambda: self._node.low_watermark(partition),
-        )
+        tier = PartitionTier(self.work, partition, self._node.node_id, settings)
         self._tiers[tier.key] = tier
         name = f"remote-segments-{partition.topic}-{partition.index}"
         task = self.work.runtime.spawn(self._serve(tier), name=name)
@@ -220,10 +216,7 @@ class NodeTier:
         """Return how many sealed segments, and bytes of them, wait for their copy."""
         segments = size_bytes = 0
         for tier in self._led():
-            log = tier.partition.log
-            if log.failure is not None or not tier.settings.is_copied:
-                continue
-            for each in tier.uncopied(local_log(log)):
+            for each in tier.uncopied():
                 segments += 1
                 size_bytes += each.size_bytes
         return segments, size_bytes

@@ -117,6 +117,12 @@ class ObjectStore:
         """The address of the store, for texts."""
         return self._bucket.where
 
+    def with_limits(self, limits: StoreLimits) -> ObjectStore:
+        """Return the same store with other limits; both count together."""
+        other = ObjectStore(self._runtime, self._bucket, limits)
+        other.counts = self.counts
+        return other
+
     async def put(self, name: str, data: Buffer) -> None:
         """Create a small object: it is in memory as a whole. Return once it is stored."""
         attempts = 0

@@ -1,6 +1,6 @@
 """The remote work of one partition that this node hosts: a `RemoteLog`, and what carries it out.
 
-    tier = PartitionTier(work, partition, settings, low_watermark)
+    tier = PartitionTier(work, partition, broker_id, settings)
     await tier.begin()           # the topic is read to its end, and the remote part can be served
     tier.on_role()               # the partition leads or follows, perhaps in another epoch
     tier.on_settings(settings)
@@ -19,39 +19,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from moldau.broker.log import names
-from moldau.broker.log.checkpoint import pairs_text
-from moldau.broker.log.leader_epochs import LeaderEpochs
-from moldau.broker.tiered.copying import LocalLog, LocalSegment, SegmentOrigin, copied_end
+from moldau.broker.tiered.copying import SegmentOrigin, copied_end
 from moldau.broker.tiered.expiry import unreferenced
 from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import SegmentId
 from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
-from moldau.broker.tiered.segment_objects import Section, parse_object_name, partition_folder
-from moldau.broker.tiered.segment_upload import SegmentFiles
+from moldau.broker.tiered.segment_objects import parse_object_name, partition_folder
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.driver import Driver
 
 if TYPE_CHECKING:
-    from moldau.broker.log.log import PartitionLog
-    from moldau.broker.log.segment import Segment
+    from moldau.broker.tiered.copying import LocalLog, LocalSegment
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
+    from moldau.broker.tiered.segment_upload import SegmentFiles
     from moldau.ids import Uuid
 
 _RETRY: Final = Backoff(100, 5_000)
 _NOTHING: Final = Ready()
 _SWEEP_EVERY_S: Final = 6 * 3600.0
-_FILES: Final = {
-    Section.OFFSET_INDEX: names.INDEX,
-    Section.TIME_INDEX: names.TIME_INDEX,
-    Section.TRANSACTION_INDEX: names.TRANSACTION_INDEX,
-}
 
 
 class HostedPartition(Protocol):
@@ -64,13 +56,30 @@ class HostedPartition(Protocol):
     @property
     def topic_id(self) -> Uuid: ...
     @property
-    def log(self) -> PartitionLog: ...
-    @property
     def leader_epoch(self) -> int: ...
     @property
     def is_leader(self) -> bool: ...
+    @property
+    def is_in_service(self) -> bool:
+        """Whether its log can be used."""
 
-    def delete_records(self, offset: int) -> int: ...
+    def local_log(self) -> LocalLog:
+        """Return what decisions know of its log."""
+
+    def segment_files(self, segment: RemoteSegment) -> SegmentFiles | None:
+        """Return the files of a local segment that is to be copied; None if the log does not have
+        it any more."""
+
+    def low_watermark(self) -> int:
+        """Return the lowest log start of the replicas in sync, or its own if it does not lead; -1
+        if one of them is not known."""
+
+    def raise_log_start(self, offset: int) -> bool:
+        """Raise the start of the log. Return whether it moved."""
+
+    def raise_local_start(self, offset: int) -> bool:
+        """Let the local log begin here at the earliest. Return whether that moved. The files go by
+        the log's retention."""
 
 
 class TierWork(NamedTuple):
@@ -89,17 +98,13 @@ class PartitionTier:
         partition: HostedPartition,
         broker_id: int,
         settings: TierSettings,
-        low_watermark: Callable[[], int],
     ) -> None:
-        """`low_watermark` returns the lowest log start of the replicas in sync, -1 if one of them
-        is not known. It is called while the partition leads."""
         self.partition: Final = partition
         self.key: Final = PartitionKey(partition.topic_id, partition.index)
         self.settings = settings
         self.is_ready = False
         """Whether the topic was read to its end, so that the remote part can be served."""
         self._work = work
-        self._low_watermark = low_watermark
         origin = SegmentOrigin(partition.topic, partition.topic_id, partition.index, broker_id)
         self._core = RemoteLog(origin, work.runtime.random)
         self._core.on_settings(settings)
@@ -116,8 +121,11 @@ class PartitionTier:
         """What the remote tier has."""
         return self._core.remote
 
-    def uncopied(self, log: LocalLog) -> Iterator[LocalSegment]:
-        """Yield the sealed segments that are not remote yet."""
+    def uncopied(self) -> Iterator[LocalSegment]:
+        """Yield the sealed segments that are not remote yet, if they are to be copied."""
+        if not (self.settings.is_copied and self.partition.is_in_service):
+            return iter(())
+        log = self.partition.local_log()
         copied = copied_end(self.remote, log)
         return (each for each in log.segments[:-1] if each.end_offset > copied)
 
@@ -198,24 +206,15 @@ class PartitionTier:
     # The driver's halves.
 
     def _ready(self, now: float) -> TierWork:
-        log, work = self.partition.log, self._work
+        partition, work = self.partition, self._work
         interval_ms = work.limits.interval_ms
         ready = _NOTHING
-        if work.is_open and log.failure is None:
+        if work.is_open and partition.is_in_service:
             wall_ms = work.now_ms()
-            ready = self._core.ready(local_log(log), self._lowest_start(log), wall_ms)
+            ready = self._core.ready(partition.local_log(), partition.low_watermark(), wall_ms)
             if ready.due_ms is not None:
                 interval_ms = min(interval_ms, max(ready.due_ms - wall_ms, 1))
         return TierWork(ready, now + interval_ms / 1000)
-
-    def _lowest_start(self, log: PartitionLog) -> int:
-        """Return the lowest log start of the replicas in sync: -1 lets nothing be deleted."""
-        if not self.partition.is_leader:
-            return log.log_start_offset
-        try:
-            return self._low_watermark()
-        except KafkaError:
-            return -1
 
     async def _act(self, work: TierWork) -> bool:
         ready, running, core = work.ready, self._running, self._core
@@ -223,27 +222,23 @@ class PartitionTier:
         running.append_all(core, ready.writes)
         if ready.put is not None:
             segment = ready.put
-            running.begin(self._work.copy(core, segment, lambda: self._files_of(segment)))
+            running.begin(
+                self._work.copy(core, segment, partial(self.partition.segment_files, segment))
+            )
         running.delete_all(core, ready.deletes)
         return is_moved
 
     def _move_starts(self, ready: Ready) -> bool:
         """Raise the starts of the log. The log's retention removes what lies below."""
-        partition, log = self.partition, self.partition.log
         is_moved = False
         try:
             if ready.log_start_offset is not None:
-                before = log.log_start_offset
-                is_moved = partition.delete_records(ready.log_start_offset) > before
-            if ready.local_start_offset is not None and log.config.is_tiered:
-                is_moved |= log.retention.raise_local_start(ready.local_start_offset)
+                is_moved = self.partition.raise_log_start(ready.log_start_offset)
+            if ready.local_start_offset is not None:
+                is_moved |= self.partition.raise_local_start(ready.local_start_offset)
         except MoldauError as error:
             self._work.log.debug("the start of a log is not moved", why=str(error))
         return is_moved
-
-    def _files_of(self, segment: RemoteSegment) -> SegmentFiles | None:
-        log = self.partition.log
-        return None if log.failure is not None else segment_files(log, segment)
 
     # Orphans.
 
@@ -284,57 +279,3 @@ async def remove_orphans(
             work.log.info("removes an object that no remote segment has", name=name)
             await work.store.delete(name)
             work.counts.orphans += 1
-
-
-# The log as the core sees it.
-
-
-def local_log(log: PartitionLog) -> LocalLog:
-    """Return what decisions know of a log: its segments from the local start on."""
-    state = log.state
-    segments = state.segments
-    first = segments.index_of(state.local_log_start_offset)
-    return LocalLog(
-        state.leader_epochs,
-        [
-            _local_segment(log, segments[number], segments.end_of(number))
-            for number in range(first, len(segments))
-        ],
-        state.log_start_offset,
-        state.high_watermark,
-        state.last_stable_offset,
-    )
-
-
-def _local_segment(log: PartitionLog, segment: Segment, end_offset: int) -> LocalSegment:
-    newest = segment.max_timestamp
-    return LocalSegment(
-        segment.base_offset,
-        end_offset,
-        newest if newest >= 0 else segment.modified_ms,
-        segment.size_bytes,
-        log.files.exists(segment.path(names.TRANSACTION_INDEX)),
-    )
-
-
-def segment_files(log: PartitionLog, segment: RemoteSegment) -> SegmentFiles | None:
-    """Return the files of a local segment that is to be copied; None if the log has it no more."""
-    segments = log.segments
-    number = segments.index_of(segment.start_offset)
-    found = segments[number]
-    is_same = (
-        found.base_offset == segment.start_offset
-        and segments.end_of(number) == segment.end_offset
-        and found.size_bytes == segment.size_bytes
-    )
-    if not is_same or found is segments.active:
-        return None
-    paths = {section: found.path(ending) for section, ending in _FILES.items()}
-    paths[Section.PRODUCER_SNAPSHOT] = log.snapshots.path(segment.end_offset)
-    chain = LeaderEpochs(log.leader_epochs.entries)
-    chain.truncate_from_end(segment.end_offset)
-    return SegmentFiles(
-        found.log_path,
-        {section: path for section, path in paths.items() if log.files.exists(path)},
-        pairs_text(chain.entries).encode(),
-    )

@@ -1,0 +1,307 @@
+"""A real broker copies its segments to a store, lets local ones go, and loses nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.server import Broker
+from moldau.broker.tiered.remote_segment import DeletionState
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from moldau.runtime import Runtime
+from tests.broker.server.houses import House, house
+from tests.broker.server.wire import Wire
+from tests.broker.tiered.stores import on_runtime
+from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
+from tests.broker.tiered.tiered_house import (
+    VALUE,
+    are_gapless,
+    finished_ranges,
+    first_file,
+    is_cut,
+    last_base,
+    local_start,
+    metadata_files,
+    objects,
+    remote_of,
+    until,
+)
+from tests.peers.apache_kafka import fetch_or_skip
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    switch_on(monkeypatch.setattr)
+
+
+async def fill(wire: Wire, topic: str = "t", count: int = 60) -> None:
+    for _ in range(count):
+        assert (await wire.produce(topic, [VALUE])).error_code == ErrorCode.NONE
+
+
+async def delete_topic(wire: Wire, name: str) -> None:
+    topic = DeleteTopicState(name=name, topic_id=bytes(16))
+    request = DeleteTopicsRequest(topics=[topic], timeout_ms=30_000)
+    answer = await wire.ask(request, DeleteTopicsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+
+
+async def configure(wire: Wire, topic: str, **configs: str) -> ErrorCode:
+    resource = AlterConfigsResource(
+        resource_type=2,
+        resource_name=topic,
+        configs=[
+            AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value)
+            for name, value in configs.items()
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = await wire.ask(request, IncrementalAlterConfigsResponse)
+    return ErrorCode(answer.responses[0].error_code)
+
+
+@asynccontextmanager
+async def tiered(home: House, store: object, **more: str) -> AsyncIterator[tuple[Broker, Wire]]:
+    address = store if isinstance(store, str) else f"file://{store}"
+    settings = {**SETTINGS, "remote_storage": address, **more}
+    async with home.open(**settings) as (broker, wire):
+        yield broker, wire
+
+
+def test_segments_go_to_the_store_and_local_ones_go_after_that(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            assert await wire.create("t", 1, **TOPIC) == ErrorCode.NONE
+            await fill(wire)
+            await until(lambda: is_cut(broker, "t"))
+            log = broker.node.replicas.partition("t", 0).log
+            assert log.log_start_offset == 0
+            ranges = finished_ranges(remote_of(broker, await wire.topic_id("t")))
+            assert are_gapless(ranges, last_base(broker, "t"))
+            assert len(objects(tmp_path)) == 2 * len(ranges)
+
+    on_runtime(main)
+
+
+def test_a_restarted_broker_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            async with tiered(home, tmp_path) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+                before = first_file(broker, "t"), objects(tmp_path)
+            async with tiered(home, tmp_path) as (broker, wire):
+                log = broker.node.replicas.partition("t", 0).log
+                assert (log.log_start_offset, log.local_log_start_offset) == (0, before[0])
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t", before[0] + 1))
+                assert log.log_start_offset == 0
+                assert objects(tmp_path) > before[1]
+                ranges = finished_ranges(remote_of(broker, await wire.topic_id("t")))
+                assert are_gapless(ranges, last_base(broker, "t"))
+
+    on_runtime(main)
+
+
+def test_retention_counts_over_both_tiers_and_removes_remote_segments(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **{**TOPIC, "retention_bytes": "6000"})
+            await fill(wire)
+            log = broker.node.replicas.partition("t", 0).log
+            await until(lambda: is_cut(broker, "t") and log.log_start_offset > 0)
+            remote_end = last_base(broker, "t")
+            topic_id = await wire.topic_id("t")
+
+            def is_trimmed() -> bool:
+                ranges = finished_ranges(remote_of(broker, topic_id))
+                is_few = len(objects(tmp_path)) == 2 * len(ranges) <= 8
+                return is_few and min(ranges)[0] <= log.log_start_offset < remote_end
+
+            await until(is_trimmed)
+
+    on_runtime(main)
+
+
+def test_a_deleted_topic_leaves_nothing_in_the_store(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await wire.create("kept", 1, **TOPIC)
+            await fill(wire)
+            await fill(wire, "kept")
+            await until(lambda: is_cut(broker, "t") and is_cut(broker, "kept"))
+            topic_id = await wire.topic_id("t")
+            kept = {name for name in objects(tmp_path) if name.startswith("kept-")}
+            await delete_topic(wire, "t")
+            await until(lambda: remote_of(broker, topic_id).deletion is DeletionState.FINISHED)
+            assert objects(tmp_path) == kept
+
+    on_runtime(main)
+
+
+def test_what_a_broker_left_of_a_deleted_topic_goes_after_its_restart(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            async with tiered(home, tmp_path) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+                await delete_topic(wire, "t")
+            async with tiered(home, tmp_path) as (broker, wire):
+                await until(lambda: not objects(tmp_path))
+
+    on_runtime(main)
+
+
+def test_without_remote_storage_a_topic_loses_what_is_remote_if_it_may(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await fill(wire)
+            await until(lambda: is_cut(broker, "t"))
+            code = await configure(wire, "t", remote_storage_enable="false")
+            assert code == ErrorCode.INVALID_CONFIG
+            code = await configure(
+                wire, "t", remote_storage_enable="false", remote_log_delete_on_disable="true"
+            )
+            assert code == ErrorCode.NONE
+            await until(lambda: not objects(tmp_path))
+            log = broker.node.replicas.partition("t", 0).log
+            assert log.log_start_offset == log.local_log_start_offset > 0
+
+    on_runtime(main)
+
+
+def test_copies_end_where_they_are_disabled(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await wire.create("other", 1, **TOPIC)
+            await fill(wire)
+            await until(lambda: is_cut(broker, "t"))
+            end = local_start(broker, "t")
+            code = await configure(
+                wire, "t", remote_log_copy_disable="true", local_retention_bytes="-2"
+            )
+            assert code == ErrorCode.NONE
+            await fill(wire)
+            await fill(wire, "other")
+            await until(lambda: is_cut(broker, "other"))
+            assert local_start(broker, "t") == end
+            ranges = finished_ranges(remote_of(broker, await wire.topic_id("t")))
+            assert max(stop for _, stop in ranges) == end
+
+    on_runtime(main)
+
+
+def test_a_compacted_topic_cannot_be_remote(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (_, wire):
+            code = await wire.create("t", 1, **{**TOPIC, "cleanup_policy": "compact"})
+            assert code == ErrorCode.INVALID_CONFIG
+
+    on_runtime(main)
+
+
+def test_objects_that_no_segment_has_are_removed(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            async with tiered(home, tmp_path) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+            known = objects(tmp_path)
+            one = tmp_path / min(known)
+            orphan = one.with_name(f"{'0' * 20}-{'A' * 22}.log")
+            orphan.write_bytes(b"late")
+            async with tiered(home, tmp_path):
+                await until(lambda: not orphan.exists())
+                assert objects(tmp_path) >= known
+
+    on_runtime(main)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_store_that_fails_is_one_line_and_the_node_serves(tmp_path: Path, is_there: bool) -> None:
+    """A folder that does not exist, and one that is a file."""
+
+    async def main(runtime: Runtime) -> None:
+        store = tmp_path / "store"
+        if is_there:
+            store.write_bytes(b"")
+        async with house(runtime) as home, tiered(home, store) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await fill(wire)
+            await until(lambda: bool(home.complaints()))
+            assert len(await wire.fetch_all("t")) == 60
+            assert first_file(broker, "t") == local_start(broker, "t") == 0
+            lines = [line for line in home.complaints() if str(store) in line]
+            assert len(lines) == 1
+            if not is_there:
+                store.mkdir()
+                await until(lambda: is_cut(broker, "t"))
+
+    on_runtime(main)
+
+
+def test_a_store_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await fill(wire)
+            await until(lambda: is_cut(broker, "t"))
+        known = objects(tmp_path)
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await fill(wire)
+            await until(lambda: bool(home.complaints()))
+            assert first_file(broker, "t") == 0
+            assert objects(tmp_path) == known
+
+    on_runtime(main)
+
+
+@pytest.mark.deep
+def test_kafka_reads_the_topic_of_remote_segments(tmp_path: Path) -> None:
+    kafka = fetch_or_skip()
+
+    def dumped(files: Sequence[Path]) -> str:
+        command = [kafka.java, "-Xmx128m", "-cp", kafka.class_path]
+        command += ["org.apache.kafka.tools.DumpLogSegments", "--remote-log-metadata-decoder"]
+        command += ["--files", ",".join(map(str, files))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
+        return done.stdout
+
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
+            await wire.create("t", 1, **TOPIC)
+            await fill(wire)
+            await until(lambda: is_cut(broker, "t"))
+            topic_id = await wire.topic_id("t")
+            ranges = finished_ranges(remote_of(broker, topic_id))
+            files = [path for path in metadata_files(broker) if path.stat().st_size]
+            text = await runtime.run_blocking(dumped, files)
+            for start, end in ranges:
+                assert f"startOffset={start}, endOffset={end - 1}," in text
+            assert text.count("COPY_SEGMENT_FINISHED") == len(ranges)
+
+    on_runtime(main)

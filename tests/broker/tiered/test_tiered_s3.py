@@ -1,0 +1,89 @@
+"""A broker whose segments go to an S3 server, and what it says about a store that refuses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.errors.codes import ErrorCode
+from moldau.runtime import Runtime
+from tests.broker.server.houses import house
+from tests.broker.tiered import s3_servers
+from tests.broker.tiered.s3_servers import BUCKET, REGION, S3Server
+from tests.broker.tiered.stores import on_runtime, s3_store
+from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
+from tests.broker.tiered.tiered_house import (
+    VALUE,
+    finished_ranges,
+    first_file,
+    is_cut,
+    remote_of,
+    until,
+)
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+
+@pytest.fixture(autouse=True)
+def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    switch_on(monkeypatch.setattr)
+
+
+def address(server: S3Server, prefix: str, bucket: str = BUCKET) -> dict[str, str]:
+    return {
+        "remote_storage": f"s3://{bucket}/{prefix}",
+        "remote_storage_endpoint": server.url,
+        "remote_storage_region": REGION,
+    }
+
+
+@pytest.mark.usefixtures("key")
+def test_segments_go_to_an_s3_server(versitygw: S3Server) -> None:
+    async def main(runtime: Runtime) -> None:
+        given = {**SETTINGS, **address(versitygw, "broker")}
+        async with house(runtime) as home, home.open(**given) as (broker, wire):
+            assert await wire.create("t", 1, **TOPIC) == ErrorCode.NONE
+            for _ in range(40):
+                await wire.produce("t", [VALUE])
+            await until(lambda: is_cut(broker, "t"))
+            topic_id = await wire.topic_id("t")
+            store = s3_store(runtime, versitygw.port, "broker")
+            names = [each.name async for each in store.list("t-")]
+            names = names or [
+                each.name async for each in store.list() if each.name.startswith("t-")
+            ]
+            assert len(names) == 2 * len(finished_ranges(remote_of(broker, topic_id))) > 0
+
+    on_runtime(main)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ({"remote_storage": "s3://nowhere/x"}, "bucket"),
+        ({"remote_storage_region": "eu-west-9"}, "remote.storage.region"),
+        ({}, "AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_a_store_that_refuses_is_one_line_that_says_what_to_do(
+    versitygw: S3Server, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], advice: str
+) -> None:
+    """No bucket, the wrong region, a key that nobody has."""
+    if wrong:
+        s3_servers.use_key(monkeypatch)
+    else:
+        s3_servers.use_key(monkeypatch, "nobody", "nothing")
+
+    async def main(runtime: Runtime) -> None:
+        given = {**SETTINGS, **address(versitygw, "refused"), **wrong}
+        async with house(runtime) as home, home.open(**given) as (broker, wire):
+            assert await wire.create("t", 1, **TOPIC) == ErrorCode.NONE
+            for _ in range(40):
+                await wire.produce("t", [VALUE])
+            await until(lambda: bool(home.complaints()))
+            (line,) = home.complaints()
+            assert "s3://" in line
+            assert advice in line
+            assert len(await wire.fetch_all("t")) == 40
+            assert first_file(broker, "t") == 0
+
+    on_runtime(main)
