@@ -220,7 +220,8 @@ class Broker:
         node = self._make_node(cluster_id, directories, controller)
         self._placement = placement = Placement(node)
         node.replicas.on_placed = placement.note
-        node.replicas.deleted_topics = cache(lambda: deleted_topics(controller.quorum.history()))
+        deleted = cache(lambda: deleted_topics(controller.quorum.history()))
+        node.replicas.deleted_topics = deleted
         if not controller.is_alone:
             from moldau.broker.server.replication import Replication
 
@@ -228,7 +229,7 @@ class Broker:
         if node.settings[remote_log_storage_system_enable]:
             from moldau.broker.server.remote_storage import remote_storage_of
 
-            self._remote_storage = remote_storage_of(node, self._log)
+            self._remote_storage = remote_storage_of(node, self._log, deleted)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; it is not called again

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.replication.tiered_replica import TieredReplica
 from moldau.broker.server.metadata_partitions import MetadataPartitions
 from moldau.broker.settings import tiered as rows
 from moldau.broker.tiered import metrics
+from moldau.broker.tiered.deleted_partitions import KnownTopics
 from moldau.broker.tiered.key_ring import KeyRing, parse_key_ring
 from moldau.broker.tiered.late_bucket import LateBucket
 from moldau.broker.tiered.metadata_topic import MetadataTopic
@@ -22,16 +24,26 @@ from moldau.broker.tiered.tier_settings import tier_settings
 from moldau.errors import ConfigError
 from moldau.plugins.extras import need
 
+_SKEW_MS_MAX: Final = 10 * 60 * 1000
+"""The clocks of brokers are taken to differ by less."""
+
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.config import Settings
+    from moldau.ids import Uuid
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
 
-def remote_storage_of(node: Node, log: Logger) -> NodeTier:
+def remote_storage_of(
+    node: Node, log: Logger, deleted: Callable[[], Mapping[Uuid, str | None]]
+) -> NodeTier:
     """Return the remote storage of a node whose settings ask for it. Raise ConfigError if they can
-    never work. A store that does not work now is no error here."""
+    never work. A store that does not work now is no error here.
+
+    `deleted` returns the topics whose deletion is in the history of the metadata. The metadata that
+    the node has now are complete.
+    """
     settings, runtime = node.settings, node.runtime
     config = store_config(settings)
     if config is None:
@@ -49,7 +61,11 @@ def remote_storage_of(node: Node, log: Logger) -> NodeTier:
         node.node_id,
         lambda: map(TieredReplica, node.replicas.hosted.values()),
         lambda name: tier_settings(node.topic_settings(name)),
-        lambda topic_id: topic_id in node.image.topics.by_id,
+        KnownTopics(
+            lambda topic_id: topic_id in node.image.topics.by_id,
+            lambda topic_id: topic_id in deleted(),
+            runtime.clock.wall_ms() - _SKEW_MS_MAX,
+        ),
     )
     tier = NodeTier(work, facts, log)
     tier.configure(settings)

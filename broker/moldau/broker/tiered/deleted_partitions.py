@@ -6,10 +6,12 @@ broker that takes itself for the leader does the same again, which changes nothi
 
     DELETE_PARTITION_MARKED -> STARTED -> all segments by their own states -> FINISHED
 
-Invariant: a partition counts as deleted if the committed metadata do not have its topic at two
-looks in a row, of which the first was when the metadata partition had been read to its end. So a
-topic that this node does not know yet is left alone: the metadata of a broker that is in service
-are never so old.
+Invariant: a partition counts as deleted only if that is certain, and not because this node does not
+know its topic yet. Its topic is missing in the committed metadata, at two looks in a row, and
+- another broker has marked it, or
+- this node has known it before, or
+- the history of the metadata has its deletion, or
+- its records are much older than this node's start, when its metadata were complete.
 """
 
 from __future__ import annotations
@@ -47,6 +49,17 @@ class _Work(NamedTuple):
     wake: float | None
 
 
+class KnownTopics(NamedTuple):
+    """What this node knows of the topics of the cluster."""
+
+    is_known: Callable[[Uuid], bool]
+    """Returns whether the committed metadata have a topic."""
+    was_deleted: Callable[[Uuid], bool]
+    """Returns whether the history of the metadata, as far as it is kept, has a topic's deletion."""
+    complete_ms: int
+    """Every topic of a record before this time, and not deleted since, is in the metadata."""
+
+
 class DeletedPartition:
     """One partition whose records a metadata partition has; its deletion, once it `begin`s."""
 
@@ -59,6 +72,10 @@ class DeletedPartition:
         self.core: Final = RemoteLog(origin, work.runtime.random)
         self.looks = 0
         """How often the topic was not in the metadata, in a row."""
+        self.was_known = False
+        """Whether the topic was in the metadata before."""
+        self.event_ms = 0
+        """The time of the newest record."""
         name = f"delete-remote-{topic}-{key.partition}"
         self._driver = Driver(work.runtime, name, self._ready, self._act, lambda _: self.is_done)
         self._running = RunningWork(work, name, self._driver.poke)
@@ -86,6 +103,7 @@ class DeletedPartition:
 
     def on_record(self, event: RemoteEvent) -> None:
         self.core.on_record(event)
+        self.event_ms = max(self.event_ms, event.event_ms)
         if self.is_begun:
             self._driver.poke()
 
@@ -132,13 +150,12 @@ class DeletedPartitions:
         work: RemoteWork,
         partition: int,
         broker_id: int,
-        is_known: Callable[[Uuid], bool],
+        topics: KnownTopics,
     ) -> None:
-        """`is_known` says whether the committed metadata have a topic."""
         self._work = work
         self._partition = partition
         self._broker_id = broker_id
-        self._is_known = is_known
+        self._topics = topics
         self._found: dict[PartitionKey, DeletedPartition] = {}
         self._swept: set[PartitionKey] = set()
         self._task: asyncio.Task[None] | None = None
@@ -178,16 +195,25 @@ class DeletedPartitions:
 
     async def _look(self) -> None:
         for key, each in list(self._found.items()):
-            if self._is_known(key.topic_id):
-                each.looks = 0
+            if self._topics.is_known(key.topic_id):
+                each.looks, each.was_known = 0, True
                 continue
             each.looks += 1
-            if each.looks < _LOOKS or key in self._swept:
+            if each.looks < _LOOKS or key in self._swept or not self._is_deleted(each):
                 continue
             if not each.is_done and not each.is_begun:
                 each.begin()
             elif each.is_done:
                 await self._sweep(each)
+
+    def _is_deleted(self, each: DeletedPartition) -> bool:
+        topics = self._topics
+        return (
+            each.core.remote.deletion is not None
+            or each.was_known
+            or each.event_ms < topics.complete_ms
+            or topics.was_deleted(each.key.topic_id)
+        )
 
     async def _sweep(self, gone: DeletedPartition) -> None:
         """Remove objects of copies that came after their deletion."""

@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from moldau.broker.tiered.deleted_partitions import DeletedPartitions
+from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopics
 from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.object_store import StoreLimits
 from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier
@@ -68,8 +68,7 @@ class NodeFacts(NamedTuple):
     """Returns the replicas of this node."""
     settings_of: Callable[[str], TierSettings | None]
     """Returns the settings of a topic; None if it has nothing remote."""
-    is_known: Callable[[Uuid], bool]
-    """Returns whether the committed metadata have a topic."""
+    topics: KnownTopics
 
 
 class NodeTier:
@@ -200,9 +199,7 @@ class NodeTier:
         for partition in set(self._deleted) - led:
             await self._deleted.pop(partition).aclose()
         for partition in sorted(led - set(self._deleted)):
-            deleted = DeletedPartitions(
-                self.work, partition, self._node.node_id, self._node.is_known
-            )
+            deleted = DeletedPartitions(self.work, partition, self._node.node_id, self._node.topics)
             self._deleted[partition] = deleted
             deleted.begin()
 
