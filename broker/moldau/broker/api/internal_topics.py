@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.settings import creation, offset, share, tiered, transaction
 from moldau.config import SourceKind
+from moldau.errors import ConfigError
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 if TYPE_CHECKING:
@@ -120,15 +121,29 @@ def _of_remote_segments(settings: Settings, brokers: int) -> _Shape:
     replicas that they do not say follow the number of brokers."""
     replicas = min(REMOTE_SEGMENTS_REPLICAS, max(1, brokers))
     return (
-        tiered.metadata_topic_number(settings, "num.partitions", REMOTE_SEGMENTS_PARTITIONS),
-        tiered.metadata_topic_number(settings, "replication.factor", replicas),
+        _metadata_topic_number(settings, "num.partitions", REMOTE_SEGMENTS_PARTITIONS),
+        _metadata_topic_number(settings, "replication.factor", replicas),
         {
             "cleanup.policy": "delete",
-            "retention.ms": str(tiered.metadata_topic_number(settings, "retention.ms", -1)),
+            "retention.ms": str(_metadata_topic_number(settings, "retention.ms", -1)),
             "retention.bytes": "-1",
             "unclean.leader.election.enable": "false",
         },
     )
+
+
+def _metadata_topic_number(settings: Settings, name: str, default: int) -> int:
+    """Return a number that `rlmm.config.remote.log.metadata.topic.NAME` gives the topic of remote
+    segments. Raise ConfigError if it is none."""
+    prefix = settings[tiered.remote_log_metadata_manager_impl_prefix]
+    full_name = f"{prefix}remote.log.metadata.topic.{name}"
+    given = settings.others.get(full_name)
+    if given is None:
+        return default
+    try:
+        return int(str(given.value))
+    except ValueError:
+        raise ConfigError(f"{full_name} must be a whole number", found=str(given.value)) from None
 
 
 _SHAPES: Final[Mapping[str, Callable[[Settings], _Shape]]] = {

@@ -12,12 +12,10 @@ from moldau.config import (
     LOW,
     STRING,
     Setting,
-    Settings,
     at_least,
     between,
     not_empty,
 )
-from moldau.errors import ConfigError
 
 LONG_MAX = 2**63 - 1
 
@@ -144,17 +142,3 @@ remote_storage_encryption_keys = Setting(
     "by the last one (AES-256-GCM); the others open older segments. Without the file nothing is "
     "encrypted. Kafka has no such setting.")
 # fmt: on
-
-
-def metadata_topic_number(settings: Settings, name: str, default: int) -> int:
-    """Return a number that `rlmm.config.remote.log.metadata.topic.NAME` gives the topic of remote
-    segments. Raise ConfigError if it is none."""
-    prefix = settings[remote_log_metadata_manager_impl_prefix]
-    full_name = f"{prefix}remote.log.metadata.topic.{name}"
-    given = settings.others.get(full_name)
-    if given is None:
-        return default
-    try:
-        return int(str(given.value))
-    except ValueError:
-        raise ConfigError(f"{full_name} must be a whole number", found=str(given.value)) from None
