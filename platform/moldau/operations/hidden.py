@@ -1,7 +1,7 @@
 """What a user may not see: a broker leaves it out of its answers, without a word.
 
 A plan for "all topics" is wrong if some are hidden: a drained broker keeps their replicas, a group
-that moves loses their offsets. Whoever makes such a plan calls these functions first. They raise a
+that moves loses their offsets. These functions are called before such a plan is made. They raise a
 KafkaError that names the missing right.
 
 All topics are seen if one of these holds:

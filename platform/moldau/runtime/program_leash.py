@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from moldau.errors import without_frames
 from moldau.runtime.children import Mailbox, start_thread
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -56,8 +57,8 @@ class ProgramLeash:
         def run() -> None:
             try:
                 result.put(subprocess.Popen(command, **options))  # noqa: S603 (the caller's)
-            except Exception as error:
-                result.put(error)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                result.put(without_frames(error))
                 return
             Mailbox[None]().take(None)  # the program lasts as long as this thread
 
@@ -102,7 +103,7 @@ class ProgramLeash:
 def _peek(
     result: Mailbox[subprocess.Popen[Any] | Exception],
 ) -> subprocess.Popen[Any] | Exception:
-    """Wait for what was started, and leave it there for others who wait."""
+    """Wait for what was started, and leave it there for the next call."""
     made = result.take(None)
     assert made is not None
     result.put(made)

@@ -714,3 +714,26 @@ async def test_others_are_served_while_a_group_looks_for_its_start(at: Serving) 
     await waiting.answered.wait()
     row = only_row(waiting)
     assert acquired(row) == [(1, 1, 1)]
+
+
+@pytest.mark.parametrize("size", LARGE)
+def test_others_are_served_while_a_dead_letter_of_a_large_batch_is_read(size: str) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        topic_id = await coordinated(at)
+        at.create("dlq.orders")
+        configure(at, **{"share.dlq.topic": "dlq.orders"})
+        await joined(at)
+        sent = at.send(produce("orders", LARGE[size]), 9)
+        await sent.answered.wait()
+        await fetch(at, topic_id, "a", 0, max_records=1, batch_size=1, share_acquire_mode=1)
+
+        said = at.send(fetching(topic_id, "a", 1, (0, 0, [REJECT]), max_records=0, max_bytes=0))
+        other = at.send(produce("orders", batch(1)), 9)
+
+        assert (len(said.answers), len(other.answers)) == (0, 1)
+        await said.answered.wait()
+        assert only_row(said).acknowledge_error_code == 0
+        assert at.partition("dlq.orders").log_end_offset == 1
+
+    run()

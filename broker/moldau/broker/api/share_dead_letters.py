@@ -22,7 +22,7 @@ from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.purgatory import Delayed, Pause
 from moldau.broker.share.batches import read_batches
-from moldau.errors import CorruptRecord
+from moldau.errors import CorruptRecord, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
@@ -235,9 +235,9 @@ class _Burying:
     def _on_read(self, found: _ReadBatch | KafkaError) -> None:
         if isinstance(found, KafkaError):
             self._refused(found.code)
-            return
-        self._read = found
-        self.attempt()
+        else:
+            self._read = without_frames(found)
+            self.attempt()
 
     def _headers(self, letter: Letter, offset: int) -> Headers:
         facts = (

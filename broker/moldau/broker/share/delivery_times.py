@@ -17,7 +17,7 @@ from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.share.batches import LocatedBatch
 from moldau.broker.share.window import ReadBatch
-from moldau.errors import CorruptRecord
+from moldau.errors import CorruptRecord, without_frames
 from moldau.errors.codes import KafkaError
 from moldau.records import (
     HEADER_BYTES,
@@ -99,7 +99,7 @@ class DeliveryTimes:
         if self._asked != _Key(header.base_offset, header.crc):
             return None
         if isinstance(self._found, KafkaError):
-            raise self._found
+            raise without_frames(self._found)
         return self._found
 
     def _read_later(self, header: BatchHeader, data: bytes | bytearray | memoryview) -> None:
@@ -112,7 +112,7 @@ class DeliveryTimes:
     def _arrived(self, key: _Key) -> Callable[[list[TimedRun] | KafkaError], None]:
         def then(found: list[TimedRun] | KafkaError) -> None:
             if self._asked == key:
-                self._found = found
+                self._found = without_frames(found)
                 self._on_read()
 
         return then
