@@ -43,8 +43,8 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # librdkafka's share consumer is not in its Python package.
     {"client": ("librdkafka",), "group": ("share",)},
     # Its send_offsets_to_transaction may wait for ever for a coordinator that is gone, whatever its
-    # timeout says (librdkafka's issues 5456 and 5511): tests/chaos/copying.py begins it again. After
-    # a disconnect a copier hung once as well, of two cases; that it is this call was not looked at.
+    # timeout says (librdkafka's issues 5456 and 5511): tests/chaos/copying.py begins it again.
+    # After a disconnect a copier hung in one of two cases; the call was not looked at.
     {
         "client": ("librdkafka",),
         "sender": TRANSACTIONAL,
