@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -64,6 +65,8 @@ def planted(fault: Fault) -> Iterator[None]:
         Path(folder, "sitecustomize.py").write_text(fault.lines, encoding="utf-8")
         os.environ["PYTHONPATH"] = folder
         try:
+            # A process goes on without lines that fail: they are tried first.
+            subprocess.run([sys.executable, "-c", "import sitecustomize"], check=True)
             yield
         finally:
             if before is None:

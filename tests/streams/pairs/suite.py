@@ -23,8 +23,8 @@ Journal.roll_back = lambda self, mark=0: None
     ),
     "an answer goes where its key does": Fault(
         """
-from moldau.streams.dsl import foreign_keys
-foreign_keys.answer_partition = lambda answer: None
+from moldau.streams.dsl import joins
+joins.answer_partition = lambda answer: None
 """,
         {"join": "foreign key", "writer": "undeclared crc32"},
     ),
