@@ -50,7 +50,12 @@ if TYPE_CHECKING:
     from moldau.client.consumer.share.acknowledgements import AcknowledgeType
     from moldau.client.consumer.share.consumer import ShareConsumer, ShareConsumerOptions
     from moldau.client.consumer.share.message import Message
-    from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
+    from moldau.client.group.descriptions import (
+        GroupDescription,
+        ListedGroup,
+        MemberDescription,
+        MemberTasks,
+    )
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
     from moldau.client.group.options import MemberOptions
@@ -122,7 +127,7 @@ _MODULES = {
     "base.offsets": "EARLIEST FoundOffset LATEST",
     "consumer.options": "ConsumerOptions",
     "consumer.records": "PartitionRecords",
-    "group.descriptions": "GroupDescription ListedGroup MemberDescription",
+    "group.descriptions": "GroupDescription ListedGroup MemberDescription MemberTasks",
     "group.group_member": "GroupMember",
     "group.listener": "RebalanceListener",
     "base.coordinator": "GroupMetadata",
@@ -159,7 +164,7 @@ __all__ = [
     "Downgrade", "Election", "EligibleReplicas", "ErrorCode", "FatalTransactionError",
     "FoundOffset", "GroupDescription", "GroupMember", "GroupMetadata", "GroupProgress",
     "HeadersColumn", "K", "KafkaError", "ListedGroup", "ListedTransaction", "LogDir",
-    "LogDirReplica", "MemberDescription", "MemberOptions", "Message", "MoldauError", "MskIam",
+    "LogDirReplica", "MemberDescription", "MemberOptions", "MemberTasks", "Message", "MoldauError", "MskIam",
     "NewTopic", "OffsetAndMetadata", "OffsetsNotStored", "OnDelivery", "OtlpTracing", "Partition",
     "PartitionColumns", "PartitionProgress", "PartitionRecords", "Producer", "ProducerInterceptor",
     "ProducerOptions", "ProducerRecord", "Protocols", "Quorum", "QuorumReplica", "QuotaAdmin",

@@ -71,8 +71,8 @@ def is_in(scope: Scope, where: TopicPartition) -> bool:
 
 
 async def idle_groups(admin: Admin) -> list[str]:
-    """Return the consumer groups that have no members."""
-    found = await admin.list_groups(states=["Empty"], types=["classic", "consumer"])
+    """Return the groups of consumers and of Streams apps that have no members."""
+    found = await admin.list_groups(states=["Empty"], types=["classic", "consumer", "streams"])
     return [each.group_id for each in found]
 
 

@@ -1,4 +1,5 @@
-"""`moldau group`: consumer groups and their offsets, as in kafka-consumer-groups.sh."""
+"""`moldau group`: groups of consumers and of Streams apps, and their offsets, as in
+kafka-consumer-groups.sh and kafka-streams-groups.sh."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ Without --execute nothing is changed: a table shows each offset before and after
 the log does not have becomes the nearest one that it has, as the table says. A group must have no
 members, because those commit for themselves: of several, one that has any is left as it is, and the
 others are changed. One that does not exist yet may be given offsets."""
-_OF_CONSUMERS: Final = ("classic", "consumer")
+_WITH_OFFSETS: Final = ("classic", "consumer", "streams")
 _EVERY_S: Final = 2.0
 _EVERY_S_MIN: Final = 0.05
 _EVERY_S_MAX: Final = 86_400.0
@@ -117,7 +118,9 @@ def _add_describe(parser: ArgumentParser) -> None:
         type=name_of("group"),
         help="a name, or a pattern such as 'billing-*'",
     )
-    parser.add_argument("--all", action="store_true", help="all groups of consumers")
+    parser.add_argument(
+        "--all", action="store_true", help="all groups of consumers and Streams apps"
+    )
     parser.add_argument("--state", action="store_true", help="a line a group")
     parser.add_argument("--members", action="store_true", help="only their members")
     parser.add_argument("--offsets", action="store_true", help="only offsets and lag")
@@ -176,7 +179,7 @@ async def _named(client: Admin, arguments: Namespace) -> list[str]:
     MoldauError for a pattern without a group. The name of a group may look like a pattern."""
     if not (arguments.all or any(map(is_pattern, arguments.groups))):
         return list(arguments.groups)
-    known = [each.group_id for each in await client.list_groups(types=_OF_CONSUMERS)]
+    known = [each.group_id for each in await client.list_groups(types=_WITH_OFFSETS)]
     if arguments.all:
         return known
     found: list[str] = []

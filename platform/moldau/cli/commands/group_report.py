@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.commands.group_offsets import number
 from moldau.cli.output import write_lines, write_table
+from moldau.client.group.descriptions import STREAMS_TYPE, MemberTasks
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -33,7 +35,11 @@ def headline(progress: GroupProgress) -> str:
     """Return a group as one line."""
     group = progress.group
     members = len(group.members)
-    kind = "" if group.protocol_type in ("", "consumer", "share") else f" of {group.protocol_type}"
+    kind = (
+        ""
+        if group.protocol_type in ("", "consumer", "share", "streams")
+        else f" of {group.protocol_type}"
+    )
     return (
         f"{group.group_id}: {group.state}, {group.type} protocol{kind}, "
         f"assignor {group.assignor or 'none'}, "
@@ -81,7 +87,13 @@ def _write_states(out: TextIO, found: Sequence[GroupProgress]) -> None:
 
 
 def write_members(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
-    """Write the members of groups, and what each one reads."""
+    """Write the members of groups, and what each one reads; of streams groups their tasks."""
+    streams = [each for each in found if each.group.type == STREAMS_TYPE]
+    if streams:
+        _write_tasks(out, streams, verbose)
+        found = [each for each in found if each.group.type != STREAMS_TYPE]
+        if not found:
+            return
     header = ["GROUP", "MEMBER", "INSTANCE", "HOST", "CLIENT", "PARTITIONS"]
     header += ["EPOCH", "PROTOCOL", "WANTS", "READS", "SHALL READ"] if verbose else ["READS"]
     rows = []
@@ -105,7 +117,31 @@ def write_members(out: TextIO, found: Sequence[GroupProgress], verbose: bool) ->
     write_table(out, header, rows)
 
 
+def _write_tasks(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
+    header = ["GROUP", "MEMBER", "INSTANCE", "HOST", "CLIENT", "ACTIVE", "STANDBY", "WARM-UP"]
+    header += ["EPOCH", "TOPOLOGY", "PROCESS", "READS", "SHALL READ"] if verbose else []
+    rows = []
+    for progress in found:
+        for each in progress.group.members:
+            tasks = each.tasks or MemberTasks()
+            row = [
+                progress.group.group_id,
+                each.member_id,
+                each.instance_id or "-",
+                each.host,
+                each.client_id or "-",
+                *(" ".join(names) or "-" for names in (tasks.active, tasks.standby, tasks.warmup)),
+            ]
+            if verbose:
+                row += [str(each.epoch), str(tasks.topology_epoch), tasks.process_id or "-"]
+                row += [_partitions(each.assignment), _partitions(each.target)]
+            rows.append(row)
+    write_table(out, header, rows)
+
+
 def _protocol(member: MemberDescription) -> str:
+    if member.tasks is not None:
+        return STREAMS_TYPE
     return "classic" if member.is_classic else "consumer"
 
 
@@ -179,6 +215,13 @@ def facts_of(progress: GroupProgress) -> dict[str, Any]:
 
 
 def _member(member: MemberDescription) -> dict[str, Any]:
+    facts = _facts_of_member(member)
+    if member.tasks is not None:
+        facts["tasks"] = asdict(member.tasks)
+    return facts
+
+
+def _facts_of_member(member: MemberDescription) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,

@@ -2,7 +2,7 @@
 
 Requests about a group go to its coordinator, which is looked up for each call; to list groups,
 every broker gets a request. `describe_groups` handles all kinds: first the request for consumer
-groups (KIP-848), then, for other groups, those for classic and for share groups.
+groups (KIP-848), then, for other groups, those for classic, share and streams groups.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from moldau.client.admin.requests import Requests, at_once, error_of, value_of
 from moldau.client.base import arguments
@@ -25,6 +25,7 @@ from moldau.client.group.descriptions import (
     classic_group,
     consumer_group,
     share_group,
+    streams_group,
 )
 from moldau.client.group.member import NOBODY
 from moldau.client.group.offset_requests import MANY_GROUPS, NEWEST_WITH_NAMES
@@ -33,18 +34,22 @@ from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.arguments import text_of
 from moldau.link.metadata import TopicPartition, by_topic
 from moldau.protocol.acl_operations import operations_in
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages import api_of
 from moldau.protocol.messages import consumer_group_describe as describing
 from moldau.protocol.messages import describe_groups as describing_classic
 from moldau.protocol.messages import describe_share_group_offsets as share_offsets
 from moldau.protocol.messages import leave_group as leaving
 from moldau.protocol.messages import offset_delete as forgetting
 from moldau.protocol.messages import share_group_describe as describing_shares
+from moldau.protocol.messages import streams_group_describe as describing_streams
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from moldau.protocol.messages.offset_commit import OffsetCommitResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 V = TypeVar("V")
+R = TypeVar("R", bound=Response)
 
 # Errors for groups that the coordinator has with another type, or not at all.
 _NOT_THAT_TYPE: Final = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION))
@@ -143,9 +148,10 @@ class Groups:
         answer = await coordinator.call(old, describing_classic.DescribeGroupsResponse)
         classic = answer.groups[0]
         if classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-            shares = await self._described_shares(coordinator, authorized_operations)
-            if shares is not None:
-                return shares
+            for describe in (self._described_shares, self._described_streams):
+                other = await describe(coordinator, authorized_operations)
+                if other is not None:
+                    return other
         _check("DescribeGroups", coordinator, classic.error_code, classic.error_message or "")
         operations = operations_in(classic.authorized_operations)
         return replace(classic_group(classic), authorized_operations=operations)
@@ -158,16 +164,38 @@ class Groups:
             group_ids=[coordinator.group_id],
             include_authorized_operations=authorized_operations,
         )
+        response = describing_shares.ShareGroupDescribeResponse
+        return await self._described_as(coordinator, request, response, share_group)
+
+    async def _described_streams(
+        self, coordinator: Coordinator, authorized_operations: bool
+    ) -> GroupDescription | None:
+        """Return the description of a streams group; None if the coordinator has none of this
+        id."""
+        request = describing_streams.StreamsGroupDescribeRequest(
+            group_ids=[coordinator.group_id],
+            include_authorized_operations=authorized_operations,
+        )
+        response = describing_streams.StreamsGroupDescribeResponse
+        return await self._described_as(coordinator, request, response, streams_group)
+
+    async def _described_as(
+        self,
+        coordinator: Coordinator,
+        request: Request,
+        response: type[R],
+        description: Callable[[Any], GroupDescription],
+    ) -> GroupDescription | None:
         try:
-            response = describing_shares.ShareGroupDescribeResponse
-            found = (await coordinator.call(request, response)).groups[0]
-            _check("ShareGroupDescribe", coordinator, found.error_code, found.error_message or "")
+            answer: Any = await coordinator.call(request, response)
+            (found,) = answer.groups
+            _check(api_of(request), coordinator, found.error_code, found.error_message or "")
         except KafkaError as error:
             if error.code in _NOT_THAT_TYPE:
                 return None
             raise
         operations = operations_in(found.authorized_operations)
-        return replace(share_group(found), authorized_operations=operations)
+        return replace(description(found), authorized_operations=operations)
 
     async def share_offsets(
         self, coordinator: Coordinator
@@ -196,7 +224,8 @@ class Groups:
         async def ask(coordinator: Coordinator) -> None:
             request = DeleteGroupsRequest(groups_names=[coordinator.group_id])
             answer = await coordinator.call(request, DeleteGroupsResponse)
-            _check("DeleteGroups", coordinator, answer.results[0].error_code)
+            (result,) = answer.results
+            _check("DeleteGroups", coordinator, result.error_code)
 
         return await self.at_coordinators(
             arguments.names_of(groups, "group", one="delete_group"), ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -16,9 +17,12 @@ from moldau.protocol.acl_operations import AclOperation
 from moldau.protocol.messages import consumer_group_describe as consumer
 from moldau.protocol.messages import describe_groups as classic
 from moldau.protocol.messages import share_group_describe as share
+from moldau.protocol.messages import streams_group_describe as streams
 
 SHARE_TYPE: Final = "share"
 """The type and the protocol type of share groups."""
+STREAMS_TYPE: Final = "streams"
+"""The type and the protocol type of streams groups."""
 _CLASSIC_MEMBER = 0
 
 
@@ -29,6 +33,18 @@ class ListedGroup(NamedTuple):
     protocol_type: str
     state: str
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTasks:
+    """The tasks of a member of a streams group by their names, such as `1_0`."""
+
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    warmup: tuple[str, ...] = ()
+    process_id: str = ""
+    """The instance of the app that the member is a thread of."""
+    topology_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,8 @@ class MemberDescription:
     rack: str | None = None
     epoch: int = -1
     is_classic: bool = True
+    tasks: MemberTasks | None = None
+    """In a streams group; its partitions are those that its active tasks read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +138,72 @@ def share_group(told: share.DescribedGroup) -> GroupDescription:
         ),
         told.group_epoch,
         told.assignment_epoch,
+    )
+
+
+def streams_group(told: streams.DescribedGroup) -> GroupDescription:
+    """Return the description of a streams group."""
+    topology = told.topology
+    inputs = {
+        each.subtopology_id: (
+            *each.source_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+        )
+        for each in (() if topology is None else topology.subtopologies or ())
+    }
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        STREAMS_TYPE,
+        STREAMS_TYPE,
+        told.assignor_name or "",
+        tuple(_streams_member(each, inputs) for each in told.members),
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _streams_member(
+    told: streams.Member, inputs: Mapping[str, tuple[str, ...]]
+) -> MemberDescription:
+    now, target = told.assignment, told.target_assignment
+    topics = {topic for each in now.active_tasks for topic in inputs.get(each.subtopology_id, ())}
+    return MemberDescription(
+        told.member_id,
+        told.instance_id,
+        told.client_id,
+        told.client_host,
+        tuple(sorted(topics)),
+        "",
+        _read_by(now.active_tasks, inputs),
+        _read_by(target.active_tasks, inputs),
+        told.rack_id,
+        told.member_epoch,
+        is_classic=told.is_classic,
+        tasks=MemberTasks(
+            _names(now.active_tasks),
+            _names(now.standby_tasks),
+            _names(now.warmup_tasks),
+            told.process_id,
+            told.topology_epoch,
+        ),
+    )
+
+
+def _read_by(
+    tasks: Iterable[streams.TaskIds], inputs: Mapping[str, tuple[str, ...]]
+) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic, partition)
+        for each in tasks
+        for topic in inputs.get(each.subtopology_id, ())
+        for partition in each.partitions
+    )
+
+
+def _names(tasks: Iterable[streams.TaskIds]) -> tuple[str, ...]:
+    return tuple(
+        f"{each.subtopology_id}_{partition}" for each in tasks for partition in each.partitions
     )
 
 

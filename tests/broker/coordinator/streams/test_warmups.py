@@ -81,6 +81,16 @@ def test_tasks_of_a_member_that_is_gone_go_to_the_copies_that_have_caught_up() -
     assert task(3) in active["c"]
 
 
+@pytest.mark.parametrize(("next_lag", "moves"), [(None, False), (900, False), (300, True)])
+def test_an_owner_with_an_old_report_keeps_its_task_unless_the_next_member_is_nearer(
+    next_lag: int | None, moves: bool
+) -> None:
+    owner = MemberSpec("p", tasks(0, 1, 2, 3), lags=dict.fromkeys(tasks(0, 1, 2, 3), 500))
+    lags = {} if next_lag is None else dict.fromkeys(tasks(2, 3), next_lag)
+    active = of_role(assign({"a": owner, "b": MemberSpec("q", lags=lags)}, work()), Role.ACTIVE)
+    assert bool(active["b"]) is moves
+
+
 def test_standbys_are_on_other_processes_than_the_task_and_its_warm_up() -> None:
     members = {"a": OWNER, "b": MemberSpec("q", lags={}), "c": MemberSpec("r", lags={})}
     assigned = assign(members, work(warmups=9, standbys=1))

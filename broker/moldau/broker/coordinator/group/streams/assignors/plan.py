@@ -28,19 +28,24 @@ class Plan:
         self.of_process: dict[str, list[str]] = {}
         self.processes_of: dict[TaskId, set[str]] = {}
         self.had_copy: dict[TaskId, list[str]] = {}
-        """The members that had a task, in whatever role."""
+        """The members that had a task, in whatever role, or have its state on their disk."""
         self.owner: dict[TaskId, str] = {}
         """The member that had a task as an active one, if it can still run it."""
         for member_id in sorted(members):
             spec = members[member_id]
             self.of_process.setdefault(spec.process_id, []).append(member_id)
-            for task in spec.active | spec.copies:
+            for task in spec.active | spec.copies | self._on_disk(spec):
                 if spec.runs(task.subtopology_id):
                     self.had_copy.setdefault(task, []).append(member_id)
             for task in spec.active:
                 if spec.runs(task.subtopology_id):
                     self.owner[task] = member_id
         self._loads = dict.fromkeys(self.of_process, 0)
+
+    def _on_disk(self, spec: MemberSpec) -> set[TaskId]:
+        """Return the tasks whose state a member has, as it reports: perhaps of an earlier run."""
+        lags = spec.lags or {}
+        return {task for task in lags if lags[task] <= self.work.acceptable_lag}
 
     def give(self, member_id: str, task: TaskId, role: Role) -> None:
         self.given[role][member_id].add(task)

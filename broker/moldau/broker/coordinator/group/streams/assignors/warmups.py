@@ -31,7 +31,7 @@ def keep_until_warm(plan: Plan) -> None:
         if _must_wait(plan, lags, member_id, task)
     ]
     for _, task, member_id in sorted(waiting):
-        keeper = _keeper(plan, lags, task)
+        keeper = _keeper(plan, lags, task, member_id)
         if keeper is None:
             continue
         plan.take(member_id, task)
@@ -65,20 +65,28 @@ def _must_wait(
     return lag is None or lag > plan.work.acceptable_lag
 
 
-def _keeper(plan: Plan, lags: dict[tuple[str, TaskId], int], task: TaskId) -> str | None:
+def _keeper(
+    plan: Plan, lags: dict[tuple[str, TaskId], int], task: TaskId, next_member: str
+) -> str | None:
     """Return the member that runs the task meanwhile: its owner, unless that is known to be behind
-    too, else the copy that is least behind. None: no member has the state."""
+    too, else a copy that is near enough, else the owner after all if its state is not older: what
+    an owner has reported may be older than the end that another member knows. None: no member has
+    the state."""
 
     def lag_of(member_id: str) -> int | None:
         return lags.get((plan.members[member_id].process_id, task))
 
     limit = plan.work.acceptable_lag
     owner = plan.owner.get(task)
-    if owner is not None and (lag_of(owner) or 0) <= limit:
+    behind = 0 if owner is None else lag_of(owner) or 0
+    if owner is not None and behind <= limit:
         return owner
     near = [
         (lag, plan.load(each, Role.ACTIVE), each)
         for each in plan.had_copy.get(task, ())
         if (lag := lag_of(each)) is not None and lag <= limit
     ]
-    return min(near)[2] if near else None
+    if near:
+        return min(near)[2]
+    lag = lag_of(next_member)
+    return owner if lag is None or lag >= behind else None
