@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 from collections import Counter
@@ -14,7 +15,7 @@ import pytest
 
 from moldau.testing import Cluster
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import run_tool
 
@@ -116,11 +117,11 @@ def write(shell: Shell, rounds: int) -> Counter[str]:
     return Counter({word: count * rounds for word, count in Counter(WORDS).items()})
 
 
-@pytest.mark.parametrize("node_count", [1, 3])
+@pytest.mark.parametrize(("version", "node_count"), [(VERSION, 1), (VERSION, 3), (NEWEST, 3)])
 def test_an_application_goes_on_exactly_once_when_an_instance_is_killed(
-    tmp_path: Path, node_count: int
+    tmp_path: Path, version: str, node_count: int
 ) -> None:
-    kafka = fetch_or_skip()
+    kafka = fetch_or_skip(version)
     with Cluster(node_count, directory=str(tmp_path / "data"), settings=SETTINGS) as ours:
         bootstrap = ours.bootstrap_servers
         shell = Shell(bootstrap)
@@ -152,6 +153,12 @@ def test_an_application_goes_on_exactly_once_when_an_instance_is_killed(
             topics = Counter(row[1] for row in read[1:])
             assert topics == {"lines": PARTITIONS, "words-counts-repartition": PARTITIONS}
 
+            described = json.loads(shell.good("group", "describe", "words", "--json").out)
+            (ours_of_it,) = described
+            assert ours_of_it["type"] == "streams"
+            active = [name for each in ours_of_it["members"] for name in each["tasks"]["active"]]
+            assert sorted(active) == sorted(TASKS)
+
             one.kill()
             expected += write(shell, ROUND)
             eventually(lambda: two.active == TASKS, within_s=PATIENCE_S)
@@ -161,5 +168,14 @@ def test_an_application_goes_on_exactly_once_when_an_instance_is_killed(
                 eventually(lambda: len(again.active) > 1, within_s=PATIENCE_S)
                 expected += write(shell, ROUND)
                 eventually(lambda: counted(shell) == expected, within_s=PATIENCE_S)
+        every = ("--group", "words", "--all-input-topics")
+        reset = groups("--reset-offsets", *every, "--to-earliest", "--execute")
+        assert {row[3] for row in reset if row[:2] == ["words", "lines"]} == {"0"}
+        stands = json.loads(shell.good("group", "describe", "words", "--json").out)[0]["offsets"]
+        assert {each["committed"] for each in stands if each["topic"] == "lines"} == {0}
+        shell.good("group", "reset", "words", "--topic", "lines", "--to-latest", "--execute")
+        groups("--delete-offsets", *every)
+        offsets = groups("--describe", "--group", "words", "--offsets")
+        assert "lines" not in {row[1] for row in offsets[1:]}
         groups("--delete", "--group", "words")
         assert groups("--list") == []

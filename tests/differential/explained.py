@@ -157,7 +157,36 @@ def _is_smaller(difference: Difference) -> bool:
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
 
 
+_GRAPH: Final = "The graph of a streams group's topology is asked for and kept, without a plugin."
+_GRAPH_WHY: Final = "Kafka does so only with group.streams.topology.description.plugin.class."
+
 ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
+    OnPurpose(
+        _GRAPH,
+        _GRAPH_WHY,
+        _GROUPS,
+        cases=("streams_groups/*",),
+        paths=("topology_description_required",),
+        kafka=False,
+        ours=True,
+    ),
+    OnPurpose(
+        _GRAPH,
+        _GRAPH_WHY,
+        _GROUPS,
+        cases=("streams_groups/the graph of a topology",),
+        paths=("error_code",),
+        kafka=35,
+        ours=0,
+    ),
+    OnPurpose(
+        _GRAPH,
+        _GRAPH_WHY,
+        _GROUPS,
+        cases=("streams_groups/the graph of a topology",),
+        paths=("error_message",),
+        ours=None,
+    ),
     *(
         OnPurpose(
             "An error has a message wherever its answer has a place for one, in our own words.",

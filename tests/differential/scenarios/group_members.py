@@ -179,7 +179,7 @@ async def _while_stable(
         await talk.ask(label, commit(group, offsets, ids, member=who, epoch=epoch), every)
     await talk.ask("its offsets", fetch_offsets({group: None}, ids, member=member, epoch=1), 9)
     await talk.ask("delete offsets that are read", delete_offsets(group, {"t": [0], "u": [0]}))
-    await talk.ask("delete a group with a member", DeleteGroupsRequest(groups_names=[group]))
+    await talk.ask("delete a group with a member", DeleteGroupsRequest(groups_names=[group]), 2)
 
 
 async def _refusals(talk: Talk) -> None:

@@ -148,10 +148,7 @@ def serve_delete_groups(node: Node, request: ApiRequest) -> None:
             response: Response | KafkaError, number: int = number, group_id: str = group_id
         ) -> None:
             if isinstance(response, KafkaError):
-                code, reason = response.code, response.reason
-                result = DeletableGroupResult(
-                    group_id=group_id, error_code=code, error_message=reason
-                )
+                result = DeletableGroupResult(group_id=group_id, error_code=response.code)
                 together.put(number, result)
             else:
                 (found,) = cast(DeleteGroupsResponse, response).results

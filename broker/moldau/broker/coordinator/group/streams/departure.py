@@ -62,9 +62,8 @@ def records_without(state: StreamsGroupState, gone: Collection[Member]) -> tuple
     for member in gone:
         found += records.member_deleted(state.group_id, member.member_id)
     ids = {each.member_id for each in gone}
-    left = {
-        each.profile.topology_epoch for each in state.members.values() if each.member_id not in ids
-    }
+    stay = [each for each in state.members.values() if each.member_id not in ids]
+    left = {each.profile.topology_epoch for each in stay}
     older = {epoch: each for epoch, each in state.older.items() if epoch in left}
     found.append(
         records.group_epoch(
@@ -75,6 +74,9 @@ def records_without(state: StreamsGroupState, gone: Collection[Member]) -> tuple
             {**state.configs, **as_settings(older)},
         )
     )
+    if not stay:  # nothing is to be assigned
+        at_ms = state.target_timestamp_ms
+        found.append(records.target_epoch(state.group_id, state.epoch + 1, at_ms))
     return tuple(found)
 
 
