@@ -106,15 +106,16 @@ class Member:
         member_id: str,
         process: str,
         topology: messages.Topology = WORD_COUNT,
-        endpoint: tuple[str, int] | None = None,
-        instance_id: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        version: int = 0,
+        **more: Any,
     ) -> None:
+        """`more`: an endpoint, an instance_id, tags, and the version of its requests."""
+        endpoint: tuple[str, int] | None = more.pop("endpoint", None)
+        instance_id: str | None = more.pop("instance_id", None)
+        self.tags: Mapping[str, str] = more.pop("tags", {})
+        self.version: int = more.pop("version", 0)
+        assert not more, more
         self.shard = shard
         self.instance_id = instance_id
-        self.tags = tags or {}
-        self.version = version
         self.member_id = member_id
         self.process = process
         self.topology = topology

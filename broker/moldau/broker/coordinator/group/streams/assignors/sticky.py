@@ -35,7 +35,7 @@ from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks
 
 
 def assign(members: Mapping[str, MemberSpec], work: Work) -> dict[str, Tasks]:
-    """Return the tasks of each member. A task that no member can run is nobody's."""
+    """Return the tasks of each member. A task that no member can run is left out."""
     if not members:
         return {}
     plan = Plan(members, work)

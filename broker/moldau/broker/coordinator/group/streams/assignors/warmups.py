@@ -19,7 +19,7 @@ from moldau.broker.coordinator.group.streams.tasks import Role, TaskId
 
 
 def keep_until_warm(plan: Plan) -> None:
-    """Move tasks back whose next member has not caught up, and let it warm up."""
+    """Move a task back if its next member has not caught up, and let that warm up."""
     left = plan.work.warmup_count
     if left == 0:
         return
