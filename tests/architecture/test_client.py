@@ -36,6 +36,8 @@ MAY_BE_BASES = {
     *("Remade", "SchemaSerializer", "SchemaDeserializer"),
     # The two protocols of a group have the same changes, errors and waits.
     "Member",
+    # A consumer whose group assigns tasks: the same consumer with another member.
+    "Consumer",
     # The blocking clients are generated from the asyncio clients.
     *("BlockingClient", "AdminCalls", "ConsumerCalls", "GroupMemberCalls", "ProducerCalls"),
     *("SchemaRegistryCalls", "ShareConsumerCalls", "ShareOptions"),

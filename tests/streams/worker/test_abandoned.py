@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from moldau.client import LATEST, Admin, Consumer, Producer, TopicPartition
-from moldau.streams.worker.abandoned import end_abandoned
+from moldau.streams.worker.exactly_once import end_abandoned
 from tests.streams.worker.running import Cluster, names
 
 

@@ -134,9 +134,7 @@ class Consumer(Generic[K, V]):
         self._group: ConsumerGroup | None = None
         self._begun: RecordReader | None = None
         """Its polls, from `start` on."""
-        self._is_closing = False
-        self._is_closed = False
-        self._has_failed = False
+        self._is_closing = self._is_closed = self._has_failed = False
 
     def _check_assignors(self) -> None:
         """Check the assignors. Given as objects, they bypass the checks of the settings table."""
@@ -193,14 +191,8 @@ class Consumer(Generic[K, V]):
         has_group = settings[group_rows.group_id] is not None
         self._core = _core(self._cluster, self._new_lock(), has_group=has_group)
         assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
-        group_of = partial(
-            ConsumerGroup,
-            self._cluster,
-            settings,
-            assignors,
-            self._committed_now,
-            make_member=self._new_member,
-        )
+        make = partial(self._new_member, runtime, settings, assignors)
+        group_of = partial(ConsumerGroup, self._cluster, settings, make, self._committed_now)
         metrics = ConsumerMetrics(
             runtime.clock,
             settings[metrics_sample_window_ms] / 1000,

@@ -141,11 +141,9 @@ class ConsumerGroup:
         self,
         cluster: Cluster,
         settings: Settings,
-        assignors: Sequence[AssignorGiven],
+        make_member: Callable[[], AnyMember],
         on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata], float], None],
         fetcher: Fetcher,
-        *,
-        make_member: MakeMember,
     ) -> None:
         """`on_committed` is called with the offsets of a stored commit, and the seconds that it
         took."""
@@ -156,7 +154,7 @@ class ConsumerGroup:
         self._fetcher = fetcher
         self._core = fetcher.core
         self._coordinator = Coordinator(cluster, settings[rows.group_id] or "", purpose="JoinGroup")
-        self.member = make_member(runtime, settings, assignors)
+        self.member = make_member()
         self.commits = Commits(self, self._coordinator, settings, fetcher, on_committed)
         self.listener = RebalanceListener()
         self._session = GroupSession(
@@ -239,10 +237,6 @@ class ConsumerGroup:
         """Subscribe to these topics, from the next rebalance on."""
         self.is_subscribed = True
         self.member.subscribe(wanted)
-        self._session.poke()
-
-    def look(self) -> None:
-        """Have done what the member wants after an event."""
         self._session.poke()
 
     def enforce_rebalance(self, reason: str) -> bool:

@@ -60,9 +60,8 @@ class TaskConsumer(Consumer[bytes, bytes]):
 
     def report(self, positions: Mapping[GroupTask, TaskPosition]) -> None:
         """Report how far the copies are, if it is time to."""
-        if self._member is not None and self._group is not None:
+        if self._member is not None:  # the next poll looks what it wants
             self._member.on_positions(positions, self._clock.monotonic())
-            self._group.look()
 
     def owner(self, where: TopicPartition) -> str | None:
         """Return host:port of the process with the active task of an input partition; None if it is

@@ -22,6 +22,7 @@ What a member owns, and how it gets to a target, is of each kind of group: `cons
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -87,7 +88,7 @@ TRANSITIONS: Final[Mapping[HeartbeatState, frozenset[HeartbeatState]]] = {
 }
 
 
-class HeartbeatMember(Member):
+class HeartbeatMember(Member, ABC):
     """One member of a group whose coordinator assigns."""
 
     response: ClassVar[type[Response]]
@@ -116,37 +117,37 @@ class HeartbeatMember(Member):
 
     # What each kind of group decides
 
+    @abstractmethod
     def _request(self, epoch: int, told: Mapping[str, Any]) -> Request:
         """Return a heartbeat that reports `told`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _parting(self) -> Request:
         """Return the last heartbeat."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _report(self) -> dict[str, object]:
         """Return all that the coordinator is to know, what is owned apart."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _owned_report(self) -> Hashable:
         """Return what is owned: nothing while it joins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take_target(self, answer: Any) -> bool:
         """Take the target from a response. Return whether it has one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _reconcile(self) -> None:
         """Plan the changes from what is owned to the target; acknowledge the target if reached."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _forget_target(self) -> None:
         """Forget the target, before the member joins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _look_up(self) -> Ready | None:
         """Return what is missing for the target; None if nothing is."""
-        raise NotImplementedError
 
     def on_topics(self, topics: Topics, now: float) -> None:
         """Take the metadata of topics that it required."""

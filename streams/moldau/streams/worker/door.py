@@ -33,9 +33,8 @@ from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.spans import SendSpans
 from moldau.streams.plan.topics import InternalTopic
-from moldau.streams.worker.abandoned import end_abandoned
 from moldau.streams.worker.committer import LOG, AtLeastOnce, CommittedOffset, Committer
-from moldau.streams.worker.exactly_once import ExactlyOnce
+from moldau.streams.worker.exactly_once import ExactlyOnce, end_abandoned
 from moldau.streams.worker.membership import ClassicMembership, Membership, StreamsMembership
 from moldau.streams.worker.reader import RECORDS_MAX, Reader, fetched, fetched_columns
 from moldau.streams.worker.reader import FetchedChunk as FetchedChunk

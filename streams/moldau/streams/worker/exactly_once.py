@@ -16,11 +16,13 @@ from typing import Final
 
 from moldau.client import (
     AbortableTransactionError,
+    Admin,
     Consumer,
     Deliveries,
     KafkaError,
     OffsetAndMetadata,
     Producer,
+    TransactionAdmin,
     TransactionError,
 )
 from moldau.errors.codes import ErrorCode
@@ -63,6 +65,7 @@ _HOPELESS: Final = frozenset(
     }
 )
 """Errors that come again with the same records: the worker fails with them."""
+_OPEN: Final = "Ongoing"
 _CLOSE_S: Final = 10.0
 """How long a worker that stops waits for the end of its transaction. If no broker answers, the
 coordinator aborts it in time."""
@@ -234,3 +237,44 @@ class ExactlyOnce:
                 self._are_texts_refused = True
                 LOG.warning("streams: %s: %s", error, WITHOUT_TEXTS)
             raise CommitReverted(str(error)) from error
+
+
+async def end_abandoned(
+    admin: Admin, app: str, own_id: str, changelogs: Collection[TopicPartition]
+) -> list[str]:
+    """Abort what workers of the app that are gone have left open in the changelogs of their tasks,
+    and return their transactional ids. `own_id` is that of this worker, which takes the tasks over.
+
+    Without that it would wait until the brokers abort them, after `transaction.timeout.ms`: nothing
+    behind an open transaction can be read. Only a transaction is ended that could not be committed
+    any more: it is open (not about to commit), and is of a changelog that the group has given to
+    this worker, so the group refuses the offsets of the other one. If that one lives, as after a
+    pause, it begins again from its last commit with a new producer.
+    """
+    transactions = TransactionAdmin(admin)
+    producers = await transactions.producers(changelogs)
+    ids = {
+        each.producer_id
+        for found in producers.values()
+        if not isinstance(found, KafkaError)
+        for each in found
+        if each.transaction_start_offset >= 0
+    }
+    if not ids:
+        return []
+    listed = await transactions.list_all(states=[_OPEN], producer_ids=ids)
+    names = [
+        each.transactional_id
+        for each in listed
+        if each.transactional_id.startswith(f"{app}-") and each.transactional_id != own_id
+    ]
+    described = await transactions.describe(names) if names else {}
+    ended = []
+    for name, each in described.items():
+        if isinstance(each, KafkaError) or each.state != _OPEN:
+            continue
+        if not set(each.partitions).isdisjoint(changelogs):
+            LOG.info("streams: worker %s is gone: its open transaction is aborted", name)
+            await transactions.fence(name)
+            ended.append(name)
+    return ended
