@@ -70,7 +70,7 @@ async def test_a_restore_waits_for_a_transaction_that_is_open_below_its_end(
         await cluster.write(lines, *LINES)
         await cluster.read(out, has(COUNTS))
     changelog = f"{app}-counts-changelog"
-    async with another(cluster, f"{app}-other") as open_one:
+    async with another(cluster, f"other-{app}") as open_one:
         for where in await open_one.partitions(changelog):
             await open_one.send(changelog, b"9", key=b"a", partition=where.partition)
         await open_one.flush()
