@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from moldau.runtime.simulated.determinism import Garbage
 from tests import again, longest, suites
@@ -37,8 +37,14 @@ pytest.register_assert_rewrite(*(f"tests.{room}" for room in ROOMS))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("without-deadline", settings(), deadline=None)
-settings.load_profile("without-deadline")
+# How long hypothesis takes depends on what else runs on the machine.
+settings.register_profile(
+    "without-clock",
+    settings(),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("without-clock")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import suites
 from tests.architecture.sources import ROOT, python
@@ -74,3 +75,9 @@ def test_a_part_runs_on_the_newest_python_in_each_run_of_ci() -> None:
 
     assert suites.is_left_out(sorted(suites.long_files())[0], call[0])
     assert all((ROOT / folder).is_dir() for folder in call[1].split())
+
+
+def test_properties_are_not_judged_by_the_clock() -> None:
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
