@@ -18,6 +18,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated import Options, Simulation
 from tests.broker.controller.cluster import topic
 from tests.broker.controller.controller_node import Node
+from tests.broker.one_node import simulate
 
 ENCODE: Final = "moldau.broker.controller.active_controller.encode_records"
 
@@ -45,8 +46,6 @@ def test_what_is_answered_is_committed_and_published_and_there_after_power_loss(
 
 
 def test_a_request_that_comes_too_late_is_answered_and_leaves_no_record() -> None:
-    done: list[bool] = []
-
     async def main(runtime: Runtime) -> None:
         node = Node(runtime)
         await node.join()
@@ -62,17 +61,11 @@ def test_a_request_that_comes_too_late_is_answered_and_leaves_no_record() -> Non
         assert node.quorum.log_end_offset == end
         assert await node.create("in-time") == [0]
         assert list(node.image.topics.names()) == ["in-time"]
-        done.append(True)
 
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(5)
-    assert done == [True]
+    simulate(main, seed=5, within=5)
 
 
 def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
-    done: list[bool] = []
-
     async def main(runtime: Runtime) -> None:
         node = Node(runtime)
         await node.join()
@@ -84,17 +77,12 @@ def test_a_disk_that_fails_stops_the_controller_and_says_so() -> None:
         assert node.active.controller.image.topics.by_name("t") is None
         later = await node.ask(CreateTopicsRequest(topics=[topic("u")]))
         assert isinstance(later, KafkaError)
-        done.append(True)
 
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(5)
-    assert done == [True]
+    simulate(main, seed=5, within=5)
 
 
 def test_a_record_that_cannot_be_replayed_stops_the_controller() -> None:
     """All that wait are refused; the exception goes to the caller, which answers its own client."""
-    done: list[bool] = []
 
     async def main(runtime: Runtime) -> None:
         node = Node(runtime)
@@ -113,17 +101,11 @@ def test_a_record_that_cannot_be_replayed_stops_the_controller() -> None:
         assert [type(each) for each in node.failures] == [AssertionError]
         later = await node.ask(CreateTopicsRequest(topics=[topic("v")]))
         assert isinstance(later, KafkaError)
-        done.append(True)
 
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(5)
-    assert done == [True]
+    simulate(main, seed=5, within=5)
 
 
 def test_what_is_too_large_for_a_batch_harms_nothing_else() -> None:
-    done: list[bool] = []
-
     async def main(runtime: Runtime) -> None:
         node = Node(runtime)
         await node.join()
@@ -137,17 +119,12 @@ def test_what_is_too_large_for_a_batch_harms_nothing_else() -> None:
         assert node.quorum.log_end_offset == end_offset
         assert await node.create("t") == [0]
         assert node.failures == []
-        done.append(True)
 
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(5)
-    assert done == [True]
+    simulate(main, seed=5, within=5)
 
 
 def test_a_controller_of_an_earlier_epoch_writes_nothing() -> None:
     """It has not heard yet that another epoch has begun."""
-    done: list[bool] = []
 
     async def main(runtime: Runtime) -> None:
         node = Node(runtime)
@@ -169,9 +146,5 @@ def test_a_controller_of_an_earlier_epoch_writes_nothing() -> None:
         codes = [each.code for each in heard if isinstance(each, KafkaError)]
         assert codes == [ErrorCode.NOT_CONTROLLER] * 3
         assert node.failures == []
-        done.append(True)
 
-    with Simulation(5, Options()) as world:
-        world.add_node("a", main)
-        world.run_for(5)
-    assert done == [True]
+    simulate(main, seed=5, within=5)

@@ -19,8 +19,8 @@ from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.upkeep import Upkeep
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.node import Node
+from tests.broker import one_node
 from tests.broker.log.cleaning import CONFIG
 from tests.broker.log.machine import SMALL
 
@@ -88,13 +88,7 @@ def simulate(
     main: Callable[[Runtime, Node], Coroutine[Any, Any, T]], *, seed: int = 1, within: float = 1e6
 ) -> T:
     """Run `main` as the only node of a world until it returns."""
-    results: list[T] = []
-    with Simulation(seed) as world:
-
-        async def body(runtime: Runtime) -> None:
-            results.append(await main(runtime, node))
-
-        node = world.add_node("node", body, start=False)
-        node.start()
-        world.run_until(lambda: results, within=within)
-    return results[0]
+    nodes: list[Node] = []
+    return one_node.simulate(
+        lambda runtime: main(runtime, nodes[0]), seed=seed, within=within, prepare=nodes.append
+    )

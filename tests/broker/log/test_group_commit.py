@@ -19,8 +19,9 @@ from moldau.runtime import Runtime
 from moldau.runtime.files import File
 from moldau.runtime.interface import Syncs
 from moldau.runtime.real import RealRuntime
-from moldau.runtime.simulated import Simulation, SimulationFailed
+from moldau.runtime.simulated import Node, SimulationFailed
 from tests.broker.log.machine import NOW, SMALL, batch
+from tests.broker.one_node import simulate
 
 T = TypeVar("T")
 
@@ -31,17 +32,12 @@ def open_log(runtime: Runtime, path: str = "/data/t-0") -> PartitionLog:
 
 def run(main: Callable[[Runtime], Coroutine[Any, Any, T]], disk_fault: str = "") -> T:
     """Run `main` as the only node of a world; the next sync of `disk_fault` fails."""
-    results: list[T] = []
 
-    async def body(runtime: Runtime) -> None:
-        results.append(await main(runtime))
-
-    with Simulation(1) as world:
-        node = world.add_node("node", body)
+    def prepare(node: Node) -> None:
         if disk_fault:
             node.disk.fail_next("sync", path_part=disk_fault)
-        world.run_until(lambda: results, within=60)
-    return results[0]
+
+    return simulate(main, within=60, prepare=prepare)
 
 
 def test_many_appends_share_a_sync() -> None:

@@ -8,21 +8,13 @@ from typing import Any, cast
 
 from moldau.broker.log.rounds import Rounds, Turns, rest
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Simulation
+from tests.broker.one_node import simulate
 
 Main = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 
 def run(main: Main) -> None:
-    done: list[bool] = []
-
-    async def body(runtime: Runtime) -> None:
-        await main(runtime)
-        done.append(True)
-
-    with Simulation(1) as world:
-        world.add_node("node", body)
-        world.run_until(lambda: done, within=10_000_000)
+    simulate(main, within=10_000_000)
 
 
 class Job:

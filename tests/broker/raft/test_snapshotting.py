@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 import pytest
 
@@ -14,7 +14,9 @@ from moldau.broker.raft.snapshots import PART, SnapshotId
 from moldau.broker.raft.snapshotting import SnapshotKeeper
 from moldau.records import Batch, encode_batch
 from moldau.runtime import Runtime
+from moldau.runtime.simulated import Node as SimulatedNode
 from moldau.runtime.simulated import Options, Simulation
+from tests.broker.one_node import simulate
 from tests.broker.raft.leading import lead
 from tests.broker.server.broken_disk import BrokenFiles
 
@@ -64,17 +66,11 @@ def numbers(batches: Iterable[Batch]) -> list[int]:
     return [int(record.value or b"") for batch in batches for record in batch.records()]
 
 
-def run(main: Callable[[Runtime], Awaitable[None]], sync_ns: int = 1_000_000) -> None:
-    done: list[bool] = []
+def run(main: Callable[[Runtime], Coroutine[None, None, None]], sync_ns: int = 1_000_000) -> None:
+    def prepare(node: SimulatedNode) -> None:
+        node.disk.costs.sync_ns = sync_ns
 
-    async def life(runtime: Runtime) -> None:
-        await main(runtime)
-        done.append(True)
-
-    with Simulation(5, Options()) as world:
-        world.add_node("a", life).disk.costs.sync_ns = sync_ns
-        world.run_for(60)
-    assert done == [True]
+    simulate(main, seed=5, within=60, prepare=prepare)
 
 
 def test_records_that_come_while_a_snapshot_is_written_are_behind_it() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -17,8 +17,6 @@ from moldau.broker.replication.topic_config import TopicConfig
 from moldau.errors.codes import KafkaError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Simulation
-from moldau.runtime.simulated.node import Node
 from tests.broker.log.machine import SMALL
 
 T = TypeVar("T")
@@ -118,23 +116,3 @@ class Produce(Delayed):
 
     def on_timeout(self) -> None:
         self.answer.set_exception(TimeoutError())
-
-
-def simulate(
-    main: Callable[[Runtime], Coroutine[Any, Any, T]],
-    *,
-    seed: int = 1,
-    within: float = 3600,
-    prepare: Callable[[Node], object] = lambda node: None,
-) -> T:
-    """Run `main` as the only node of a world until it returns."""
-    results: list[T] = []
-
-    async def body(runtime: Runtime) -> None:
-        results.append(await main(runtime))
-
-    with Simulation(seed) as world:
-        node = world.add_node("node", body)
-        prepare(node)
-        world.run_until(lambda: results, within=within)
-    return results[0]

@@ -6,7 +6,8 @@ from moldau.broker.replication import metrics
 from moldau.metrics import Registry
 from moldau.runtime import Runtime
 from tests.broker.log.machine import NOW, batch
-from tests.broker.replication.hosting import Host, simulate
+from tests.broker.one_node import simulate
+from tests.broker.replication.hosting import Host
 
 
 def values(registry: Registry) -> dict[str, object]:

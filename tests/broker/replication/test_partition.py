@@ -20,7 +20,8 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node
 from tests.broker.log.machine import NOW, batch
 from tests.broker.log.producing import data_batch, marker_batch
-from tests.broker.replication.hosting import CONFIG, FLUSHED, NODE_ID, Host, leadership, simulate
+from tests.broker.one_node import simulate
+from tests.broker.replication.hosting import CONFIG, FLUSHED, NODE_ID, Host, leadership
 
 
 def test_an_append_is_readable_and_acknowledged_at_once() -> None:

@@ -12,12 +12,12 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node
 from tests.broker.log.machine import NOW, batch
+from tests.broker.one_node import simulate
 from tests.broker.replication.hosting import (
     CONFIG,
     FLUSHED,
     Host,
     leadership,
-    simulate,
     topic_id_of,
 )
 

@@ -19,7 +19,7 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from moldau.runtime import Runtime
-from tests.broker.replication.hosting import simulate
+from tests.broker.one_node import simulate
 
 HERE, OTHER = 1, 2
 
