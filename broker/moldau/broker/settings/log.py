@@ -94,7 +94,7 @@ log_retention_minutes = Setting(
 log_retention_ms = Setting(
     "log.retention.ms", LONG, INHERITED, dynamic=CLUSTER_WIDE, importance=HIGH,
     fallback=Fallback(log_retention_minutes, lambda minutes: minutes * MS_PER_MINUTE),
-    doc="Segments whose newest record is older than this are deleted; -1 keeps them for ever.")
+    doc="A segment is deleted when its newest record is older; -1 keeps all for ever.")
 log_retention_bytes = Setting(
     "log.retention.bytes", LONG, -1, dynamic=CLUSTER_WIDE, importance=HIGH,
     doc="Old segments are deleted when a partition is larger than this; -1 means no limit.")

@@ -35,7 +35,7 @@ broker_rack = Setting("broker.rack", STRING, None,
 broker_heartbeat_interval_ms = Setting("broker.heartbeat.interval.ms", INT, 2000,
     doc="How often a broker tells the controller that it is alive.")
 broker_session_timeout_ms = Setting("broker.session.timeout.ms", INT, 9000,
-    doc="A broker whose heartbeats stay away for this long is fenced by the controller.")
+    doc="The controller fences a broker that sends no heartbeat for this long.")
 initial_broker_registration_timeout_ms = Setting(
     "initial.broker.registration.timeout.ms", INT, 60_000,
     doc="A starting broker gives up and exits when the controller has not registered it within "

@@ -126,7 +126,7 @@ remote_storage_enable = Setting("remote.storage.enable", BOOLEAN, False, dynamic
 retention_bytes = Setting("retention.bytes", LONG, -1, dynamic=CLUSTER_WIDE,
     doc="Old segments are deleted when a partition is larger than this; -1 means no limit.")
 retention_ms = Setting("retention.ms", LONG, 604_800_000, check=at_least(-1), dynamic=CLUSTER_WIDE,
-    doc="Segments whose newest record is older than this are deleted; -1 keeps them for ever.")
+    doc="A segment is deleted when its newest record is older; -1 keeps all for ever.")
 segment_bytes = Setting(
     "segment.bytes", INT, 1_073_741_824, check=at_least(SEGMENT_BYTES_MIN), dynamic=CLUSTER_WIDE,
     doc="A segment is rolled before it grows beyond this.")
