@@ -177,12 +177,22 @@ async def set_password(
     )
 
 
-async def remove(admin: Admin, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
-    """Remove the credentials of a user for those of these mechanisms that it has."""
+async def remove(
+    admin: Admin, user: str, mechanisms: Sequence[ScramMechanism] | None = None
+) -> None:
+    """Remove the credentials of a user for these mechanisms, or for all. Rules about it stay. Raise
+    PartlyChanged if that fails after one is done."""
     security = SecurityAdmin(admin)
-    users = {each.name: each.iterations for each in await security.describe_users()}
-    held = [each for each in mechanisms if each in users.get(user, {})]
-    await in_turn(user, held, lambda one: security.delete_user(user, mechanism=one))
+    if mechanisms is None:
+        await security.delete_user(user)
+        return
+    await in_turn(user, mechanisms, lambda one: security.delete_user(user, mechanism=one))
+
+
+async def remove_held(admin: Admin, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
+    """Remove the credentials of a user for those of these mechanisms that it has."""
+    users = {each.name: each.iterations for each in await SecurityAdmin(admin).describe_users()}
+    await remove(admin, user, [each for each in mechanisms if each in users.get(user, {})])
 
 
 @dataclass

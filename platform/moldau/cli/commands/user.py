@@ -117,13 +117,10 @@ def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
 
 
 def _remove(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.security import SecurityAdmin
+    from moldau.operations.users import remove
 
-    async def remove(client: Admin) -> None:
-        for each in _wanted(arguments) if arguments.mechanism else (None,):
-            await SecurityAdmin(client).delete_user(arguments.user, mechanism=each)
-
-    on_cluster(arguments, context, remove)
+    mechanisms = _wanted(arguments) if arguments.mechanism else None
+    on_cluster(arguments, context, lambda client: remove(client, arguments.user, mechanisms))
     write_lines(context.out, [f"removed {arguments.user}"])
     return Exit.DONE
 

@@ -315,7 +315,7 @@ class UserChange:
     async def make(self, admin: Admin, form: Fields) -> None:
         if self.is_removal:
             check_typed(form, self.user)
-            await users.remove(admin, self.user, self.mechanisms)
+            await users.remove_held(admin, self.user, self.mechanisms)
             return
         first, again = form.get(PASSWORD, ""), form.get(f"{PASSWORD}.again")
         if not first or first != again:
