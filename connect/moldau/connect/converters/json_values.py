@@ -37,8 +37,8 @@ class JsonTraits:
     nulls_become_defaults: bool = True
 
 
-class Readers:
-    """The functions from JSON to Connect values, by schema."""
+class _BySchema:
+    """Functions that are made once for a schema."""
 
     def __init__(self, traits: JsonTraits) -> None:
         self._traits = traits
@@ -54,6 +54,16 @@ class Readers:
     def clear(self) -> None:
         """Forget all functions."""
         self._known.clear()
+
+    def _nullable(self, schema: Schema, convert: Convert) -> Convert:
+        raise NotImplementedError
+
+    def _plain(self, schema: Schema) -> Convert:
+        raise NotImplementedError
+
+
+class Readers(_BySchema):
+    """The functions from JSON to Connect values, by schema."""
 
     def _nullable(self, schema: Schema, convert: Convert) -> Convert:
         default = schema.default if self._traits.nulls_become_defaults else None
@@ -260,23 +270,8 @@ _LOGICAL: Mapping[Logical, tuple[type, Callable[[Any], int]]] = {
 }
 
 
-class Writers:
+class Writers(_BySchema):
     """The functions from Connect values to values that `orjson` writes, by schema."""
-
-    def __init__(self, traits: JsonTraits) -> None:
-        self._traits = traits
-        self._known: dict[Schema, Convert] = {}
-
-    def of(self, schema: Schema) -> Convert:
-        """Return the function for a schema. It raises DataError if a value does not fit."""
-        known = self._known.get(schema)
-        if known is None:
-            known = self._known[schema] = self._nullable(schema, self._plain(schema))
-        return known
-
-    def clear(self) -> None:
-        """Forget all functions."""
-        self._known.clear()
 
     def _nullable(self, schema: Schema, convert: Convert) -> Convert:
         default = schema.default if self._traits.nulls_become_defaults else None
