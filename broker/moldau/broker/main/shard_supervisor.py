@@ -232,7 +232,7 @@ def run_shards(arguments: Namespace, context: Context) -> int:
             shards.start()
             shards.watch()
     except KeyboardInterrupt:
-        shards.tell("stops all shards")
+        shards.report("stops all shards")
     finally:
         shards.stop()
     return Exit.DONE
@@ -298,7 +298,7 @@ class Shards:
             shard.start(is_up=False)
         for number in range(len(self._shards)):
             self._await_up(number)
-        self.tell("Ctrl-C stops all.")
+        self.report("Ctrl-C stops all.")
 
     def _await_up(self, number: int) -> None:
         process = self._shards[number].process
@@ -309,7 +309,7 @@ class Shards:
             why = "did not come up in time" if code is None else f"ended with code {code}"
             raise ShardFailed(f"shard {number} {why}; the lines above say why")
         told = dict(self._fact(process.line(EXIT_SECONDS)) for _ in range(2))
-        self.tell(
+        self.report(
             f"shard {number} is up at {told.get('bootstrap', '?')}, data {told.get('data', '?')}"
         )
         self._shards[number].on_up()
@@ -331,18 +331,18 @@ class Shards:
             try:
                 self._await_up(number)
             except ShardFailed as error:
-                self.tell(str(error))
+                self.report(str(error))
         elif (end := shard.take_end(is_failure=lambda _: True)) is not None:
             assert end.pause_ms is not None, "restarts have no end"
             again = f"it is started again in {end.pause_ms // 1000} s"
-            self.tell(f"shard {number} ended with code {end.code}; {again}")
+            self.report(f"shard {number} ended with code {end.code}; {again}")
 
     def stop(self) -> None:
         """Stop all shards; shard 0 last."""
         stop_supervised(self._shards[1:], STOP_SECONDS)
         stop_supervised(self._shards[:1], STOP_SECONDS)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Print a line for the user."""
         self._context.out.write(f"{text}\n")
         self._context.out.flush()

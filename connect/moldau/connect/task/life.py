@@ -55,8 +55,8 @@ def live(spec: TaskSpec, link: Link, loggers: Loggers, clock: Clock) -> None:
     try:
         runner = runner_for(spec, link, loggers, clock)
     except Exception as error:
-        link.tell("state", state="FAILED", trace=trace_of(error))
-        link.tell("stopped")
+        link.notify("state", state="FAILED", trace=trace_of(error))
+        link.notify("stopped")
         return
     with loggers.changed(lambda text: without(text, tuple(runner.secrets))):
         runner.run()

@@ -57,7 +57,7 @@ class Link:
         """Return the next command; None if none arrives in time."""
         return self._commands.take(timeout_s)
 
-    def tell(self, kind: str, **facts: Any) -> None:
+    def notify(self, kind: str, **facts: Any) -> None:
         """Send a message that needs no answer."""
         self._send({"type": kind, **facts})
 

@@ -45,7 +45,7 @@ class TaskRunner(ABC):
         try:
             self._live()
         finally:
-            self.link.tell("stopped")
+            self.link.notify("stopped")
 
     def _live(self) -> None:
         failure: Exception | None = None
@@ -76,7 +76,7 @@ class TaskRunner(ABC):
             trace = trace_of(failure, self.secrets)
             self.log.error("task failed", task=str(self.spec.id), cause=trace.split("\n", 1)[0])
             is_fenced = isinstance(failure, Fenced)
-            self.link.tell(
+            self.link.notify(
                 "state",
                 state=ConnectorState.FAILED.value,
                 trace=trace,
@@ -137,7 +137,7 @@ class TaskRunner(ABC):
 
     def _report_state(self) -> None:
         state = ConnectorState.PAUSED if self.is_paused else ConnectorState.RUNNING
-        self.link.tell("state", state=state.value)
+        self.link.notify("state", state=state.value)
 
     def report_metrics(self, *, is_due: bool = False) -> None:
         now_ms = self.now_ms()
@@ -147,7 +147,7 @@ class TaskRunner(ABC):
         metrics = self.metrics()
         if metrics != self.told:
             self.told = metrics
-            self.link.tell("metrics", values=metrics)
+            self.link.notify("metrics", values=metrics)
 
     def report_waiting(self, error: Exception | None) -> None:
         """Report the error behind a retry. None: the last attempt worked."""
@@ -157,7 +157,7 @@ class TaskRunner(ABC):
         """Report what the task waits for, in one line. None: it waits for nothing."""
         if cause != self._waits_for:
             self._waits_for = cause
-            self.link.tell("waiting", cause=cause)
+            self.link.notify("waiting", cause=cause)
 
     def _shown(self, error: BaseException) -> str:
         return trace_of(error, self.secrets).split("\n", 1)[0]

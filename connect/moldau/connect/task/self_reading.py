@@ -42,7 +42,7 @@ class SelfReadingRunner(TaskRunner):
         in_order(lambda: task.start(task_config), "the start of the task")
         topics, _ = subscription_of(config)
         if topics:
-            self.link.tell("topics", topics=topics)
+            self.link.notify("topics", topics=topics)
 
     def work(self) -> None:
         self._metrics = dict(self._task.poll_status())

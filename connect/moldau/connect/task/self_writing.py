@@ -50,7 +50,7 @@ class SelfWritingRunner(TaskRunner):
         task.initialize(SelfWriting(spec.connector, clients, self.is_paused, stored))
         self._is_started = True
         in_order(lambda: task.start(task_config), "the start of the task")
-        self.link.tell("topics", topics=topics)
+        self.link.notify("topics", topics=topics)
 
     def _ask_offsets(self, partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
         found: list[dict[str, Any] | None] = self.link.ask("offsets.read", partitions=partitions)

@@ -234,7 +234,7 @@ class SinkRunner(TaskRunner):
             leaves = membership.leaves(self._ending())
             self.consumer.close(leave_group=leaves)
             if leaves and self._has_joined:
-                self.link.tell("left")
+                self.link.notify("left")
 
         self._opened.append(("consumer", close))
 
@@ -323,7 +323,7 @@ class SinkRunner(TaskRunner):
             return False
         if part.topic not in self._topics:
             self._topics.add(part.topic)
-            self.link.tell("topics", topics=[part.topic])
+            self.link.notify("topics", topics=[part.topic])
         if self._spans is not None:
             self._spans.begin(part)
         expected = self._progress.on_begin(where, offset)

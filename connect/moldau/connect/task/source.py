@@ -243,7 +243,7 @@ class SourceRunner(TaskRunner):
             # The record that is sent there meets the error, and errors.tolerance.
         self.report_cause(None)
         self._topics.add(topic)
-        self.link.tell("topics", topics=[topic])
+        self.link.notify("topics", topics=[topic])
 
     def _send_each(self, records: Sequence[SourceRecord]) -> bool:
         """Send the records one by one. Return False if the worker stops the task before the last:

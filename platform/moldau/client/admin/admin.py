@@ -82,7 +82,7 @@ class Admin:
         close. A second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
-                self._given.tell("admin", self.settings)
+                self._given.log_notices("admin", self.settings)
                 self._cluster = self._world.cluster = Cluster(
                     self._world.enter(), self.settings, tokens=self._given.objects.get("oauth")
                 )

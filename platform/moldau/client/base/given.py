@@ -78,7 +78,7 @@ class Given:
         """The object that was given for a row, else its text."""
         return self.objects.get(row.name, settings[row])
 
-    def tell(self, client: str, settings: Settings) -> None:
+    def log_notices(self, client: str, settings: Settings) -> None:
         """Logs what has no effect."""
         for notice in (*unneeded(self.settings, settings), *self._notices, *settings.notices):
             LOG.warning("%s: %s", client, notice)

@@ -13,8 +13,8 @@ from moldau.client.base.user_code import LOG
 from moldau.errors import MoldauError
 
 
-def tell(notices: list[MoldauError]) -> None:
-    """Logs each, and forgets them."""
+def log_notices(notices: list[MoldauError]) -> None:
+    """Log each notice, and forget them."""
     while notices:
         LOG.warning("consumer: %s", notices.pop(0))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.client.base.arguments import ByPartition, OffsetAndMetadata, offsets_to_store
 from moldau.client.base.coordinator import Coordinator
-from moldau.client.base.notices import tell as tell_notices
+from moldau.client.base.notices import log_notices
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.group.member import Change
 from moldau.client.group.offsets import AutoCommit, GroupOffsets
@@ -297,7 +297,7 @@ class Commits:
             self._gone |= {each for where, each in ids.items() if where == told}
         setting = {"setting": "enable.auto.commit", **error.context}
         reason = f"offsets could not be committed by themselves: {error.reason}"
-        tell_notices([KafkaError(error.code, reason, **setting)])
+        log_notices([KafkaError(error.code, reason, **setting)])
         if not error.retriable and error.code not in _TELLS_NOBODY:
             self._failure = without_frames(error)
 
@@ -422,4 +422,4 @@ def _report_uncommitted(offsets: Iterable[TopicPartition]) -> None:
         "the consumer was closed before its offsets were committed by themselves: what it has read "
         "last may be read again"
     )
-    tell_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])
+    log_notices([MoldauError(reason, partitions=sorted(map(str, offsets)))])

@@ -168,7 +168,7 @@ class Consumer(Generic[K, V]):
         close. A second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
-                self._given.tell("consumer", self.settings)
+                self._given.log_notices("consumer", self.settings)
                 runtime = self._world.enter()
                 named = self._given.of(interceptor_classes, self.settings)
                 self._interceptors = Interceptors([*named, *self._given_interceptors])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.client.base.notices import tell as tell_notices
+from moldau.client.base.notices import log_notices
 from moldau.client.base.offsets import (
     FoundOffset,
     ask_leader,
@@ -140,7 +140,7 @@ class Fetcher:
         finally:
             for each in unsent:
                 self.core.fetches.on_answered(each, is_lost=True)
-        tell_notices(list(ready.notices))
+        log_notices(list(ready.notices))
         if ready.has_failed:
             self.news.set()
 

@@ -27,8 +27,7 @@ from typing import Final, NamedTuple
 
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import Coordinator, GroupMetadata
-from moldau.client.base.notices import not_hiding
-from moldau.client.base.notices import tell as tell_notices
+from moldau.client.base.notices import log_notices, not_hiding
 from moldau.client.consumer.commits import Commits
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.group.assignors import AssignorGiven, Topics, load_assignors
@@ -130,7 +129,7 @@ class _ListenerErrors:
     def _log_all(self) -> None:
         reason = "a rebalance listener has failed, and no call says so"
         group = self._group_id
-        tell_notices([MoldauError(f"{reason}: {each!r}", group=group) for each in self.unheard])
+        log_notices([MoldauError(f"{reason}: {each!r}", group=group) for each in self.unheard])
         self.unheard.clear()
 
 
@@ -479,7 +478,7 @@ class ConsumerGroup:
             self.member.is_there(now)
         ready = self.member.ready(now)
         self._note_unheard(now)
-        tell_notices(self.member.notices)
+        log_notices(self.member.notices)
         self._look_for_change()
         if self.member.is_rebalancing:
             if self._rebalancing_since is None:

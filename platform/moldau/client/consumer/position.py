@@ -340,7 +340,7 @@ class Position:
     def _begin_at(self, offset: int, epoch: int) -> None:
         """Begin at a found offset. Log it if an earlier position was lost."""
         is_same_topic = self.was is not None
-        was = self.was or self.identity.tell()
+        was = self.was or self.identity.take_former()
         self.well()
         self.seek(offset, epoch)
         if was is not None:

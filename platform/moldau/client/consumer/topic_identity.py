@@ -105,7 +105,7 @@ class TopicIdentity:
         self.former = Former(self.assigned_id, offset, epoch) if self.is_anothers else None
         return self.former is None
 
-    def tell(self) -> tuple[int, str] | None:
+    def take_former(self) -> tuple[int, str] | None:
         """Return, once, the user's offset in the former topic and the text for the log."""
         former = self.former
         if former is None or former.is_told or former.topic_id == self.topic_id:

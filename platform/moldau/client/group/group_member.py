@@ -124,7 +124,7 @@ class GroupMember:
         no bootstrap server is reachable, ClientClosed after a close. A second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
-                self._given.tell("group member", self.settings)
+                self._given.log_notices("group member", self.settings)
                 self._begin()
                 await reach(self._cluster, "group member")
                 self._core.begin()

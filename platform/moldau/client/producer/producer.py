@@ -709,7 +709,7 @@ def _declare_metrics(
 
 def _tell(given: Given, settings: Settings) -> None:
     """Log which settings do not have the effect that they seem to have."""
-    given.tell("producer", settings)
+    given.log_notices("producer", settings)
     raised = own_rows.raised_delivery(settings)
     if raised is not None:
         LOG.warning("producer: %s", raised)

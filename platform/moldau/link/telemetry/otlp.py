@@ -287,7 +287,7 @@ class OtlpPosts:
                 reason=failure.reason,
             )
 
-    def tell(self, failure: Failure | None) -> None:
+    def report(self, failure: Failure | None) -> None:
         """Note how the last push went."""
         what = self._signal.name.lower()
         if failure is not None and self._failure is None:
@@ -342,7 +342,7 @@ class OtlpPush:
             await asyncio.sleep(due - clock.monotonic())
             gathered = self._gather()
             if gathered is not None:
-                self._posts.tell(await self._push(gathered))
+                self._posts.report(await self._push(gathered))
 
     async def _push(self, gathered: PushContent) -> Failure | None:
         """Push everything; return why that failed."""

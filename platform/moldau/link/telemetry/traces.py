@@ -197,7 +197,7 @@ class TracePush:
             for body in (*bodies, packed.rest()):
                 if body is not None:
                     failure = await self._posts.post(body) or failure
-            self._posts.tell(failure)
+            self._posts.report(failure)
             if failure is not None and failure.may_retry:
                 tracer.put_back(spans)
                 break

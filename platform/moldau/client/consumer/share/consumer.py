@@ -155,7 +155,7 @@ class ShareConsumer(Generic[K, V]):
         second call does nothing."""
         async with self._world.opening(self._close) as is_new:
             if is_new:
-                self._given.tell("share consumer", self.settings)
+                self._given.log_notices("share consumer", self.settings)
                 await self._begin()
 
     async def _begin(self) -> None:
