@@ -147,6 +147,20 @@ def test_the_snapshot_at_the_start_of_a_segment_survives_a_loss_of_power(seed: i
     assert log.append_as_leader(again, 1, NOW).is_duplicate
 
 
+def test_segments_that_a_start_has_checked_begin_with_a_snapshot() -> None:
+    machine = Machine(1, TIERED)
+    log = machine.open()
+    for number in range(BATCHES):
+        log.append_as_leader(batch(producer=producer(3 * number)), 0, NOW)
+    bases = [each.base_offset for each in log.segments][1:]
+    assert bases
+    machine.kill()
+
+    again = machine.open()
+
+    assert [each for each in bases if each not in again.state.snapshots.offsets] == []
+
+
 def test_what_is_remote_counts_as_replicated_after_a_start() -> None:
     machine, log = machine_with_log()
     log.begin_behind(history(200), 10, NOW)

@@ -56,7 +56,7 @@ class Loading:
         """Open or register one entry of the directory."""
         state = self._state
         path = state.path_of(name)
-        if name == names.METADATA_LOG_DIR:
+        if name in (names.METADATA_LOG_DIR, names.REMOTE_CACHE_DIR):
             return
         partition = names.parse_partition_dir(name)
         if partition is None:

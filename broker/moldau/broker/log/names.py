@@ -51,6 +51,9 @@ DELETE_DIR: Final = "-delete"
 FUTURE_DIR: Final = "-future"
 STRAY_DIR: Final = "-stray"
 
+REMOTE_CACHE_DIR: Final = "remote-log-index-cache"
+"""What was fetched from remote storage lies here, as in Kafka."""
+
 NAME_BYTES_MAX: Final = 255
 _OFFSET_DIGITS: Final = 20
 _SEGMENT_NAME: Final = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")

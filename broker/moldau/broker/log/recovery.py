@@ -273,7 +273,9 @@ class _Opener:
                 segment.load_end()
 
     def _recover(self, segments: list[Segment], epochs: LeaderEpochs) -> list[Segment]:
-        """Check every batch of the segments that are not trusted. Return the segments that stay."""
+        """Check every batch of the segments that are not trusted. Return the segments that stay.
+        Each but the first begins with a snapshot of its producers again, as after a roll: a tiered
+        log needs it when the segments before are in remote storage only."""
         kept = segments[: self._trusted]
         epoch = None
         if self._trusted < len(segments):
@@ -283,6 +285,8 @@ class _Opener:
                 break
             if kept and not kept[-1].is_sealed:
                 kept[-1].seal()
+            if kept and self._producers.end_offset == segment.base_offset:
+                self._snapshots.take(self._producers, sync=False)
             walk = _Walk(segment, self._producers, epochs, epoch)
             is_whole = walk.run()
             epoch = walk.epoch
