@@ -23,12 +23,17 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from moldau.records import iter_records
 from moldau.runtime import Runtime
+from moldau.runtime.timeouts import timeout
+from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import Wire
 from tests.broker.tiered.stores import on_runtime
 from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
 from tests.broker.tiered.tiered_house import (
+    LOOK_S,
+    PATIENCE_S,
     VALUE,
     are_gapless,
     finished_ranges,
@@ -54,6 +59,21 @@ def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
 async def fill(wire: Wire, topic: str = "t", count: int = 60) -> None:
     for _ in range(count):
         assert (await wire.produce(topic, [VALUE])).error_code == ErrorCode.NONE
+
+
+async def read_whole(wire: Wire, topic: str) -> list[bytes]:
+    """Read from the start, as a client does that tries again while segments are not known."""
+    values: list[bytes] = []
+    async with timeout(PATIENCE_S):
+        while True:
+            answer = await wire.fetch_answer(topic, len(values))
+            if answer.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
+                await after(LOOK_S)
+                continue
+            assert answer.error_code == ErrorCode.NONE
+            values += [bytes(each.value or b"") for each in iter_records(answer.records or b"")]
+            if len(values) >= answer.high_watermark:
+                return values
 
 
 async def delete_topic(wire: Wire, name: str) -> None:
@@ -96,6 +116,21 @@ def test_segments_go_to_the_store_and_local_ones_go_after_that(tmp_path: Path) -
             ranges = finished_ranges(remote_of(broker, await wire.topic_id("t")))
             assert are_gapless(ranges, last_base(broker, "t"))
             assert len(objects(tmp_path)) == 2 * len(ranges)
+
+    on_runtime(main)
+
+
+def test_readers_get_what_is_remote_only_also_after_a_restart(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            async with tiered(home, tmp_path) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+                assert await read_whole(wire, "t") == [VALUE] * 60
+            async with tiered(home, tmp_path) as (broker, wire):
+                assert local_start(broker, "t") > 0
+                assert await read_whole(wire, "t") == [VALUE] * 60
 
     on_runtime(main)
 

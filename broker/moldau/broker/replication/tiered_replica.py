@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
-from moldau.broker.log.checkpoint import pairs_text
-from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import LocalLog, LocalSegment
+from moldau.broker.tiered.rebuild import epochs_section, producers_section
 from moldau.broker.tiered.segment_objects import Section
 from moldau.broker.tiered.segment_upload import SegmentFiles
 
@@ -69,7 +68,7 @@ class TieredReplica:
         partition = self.partition
         if not partition.is_leader:
             return partition.log_start_offset
-        return partition.low_watermark(partition.leadership.isr)
+        return partition.leadership.low_watermark(partition.log_start_offset)
 
     def raise_log_start(self, offset: int) -> bool:
         before = self.partition.log_start_offset
@@ -109,7 +108,8 @@ def _local_segment(log: PartitionLog, segment: Segment, end_offset: int) -> Loca
 
 
 def _segment_files(log: PartitionLog, segment: RemoteSegment) -> SegmentFiles | None:
-    """Return the files of a local segment that is to be copied; None if the log has it no more."""
+    """Return the files of a local segment that is to be copied. None: the log has it no more, or
+    does not know its producers."""
     segments = log.segments
     number = segments.index_of(segment.start_offset)
     found = segments[number]
@@ -121,11 +121,12 @@ def _segment_files(log: PartitionLog, segment: RemoteSegment) -> SegmentFiles | 
     if not is_same or found is segments.active:
         return None
     paths = {section: found.path(ending) for section, ending in _FILES.items()}
-    paths[Section.PRODUCER_SNAPSHOT] = log.snapshots.path(segment.end_offset)
-    chain = LeaderEpochs(log.leader_epochs.entries)
-    chain.truncate_from_end(segment.end_offset)
+    producers = producers_section(log, segment.end_offset)
+    if producers is None:
+        return None
     return SegmentFiles(
         found.log_path,
         {section: path for section, path in paths.items() if log.files.exists(path)},
-        pairs_text(chain.entries).encode(),
+        epochs_section(log.leader_epochs, segment.end_offset),
+        producers,
     )

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.log import names
+from moldau.broker.replication.quota import ReplicationQuota
 from moldau.broker.replication.tiered_replica import TieredReplica
 from moldau.broker.server.metadata_partitions import MetadataPartitions
 from moldau.broker.settings import tiered as rows
 from moldau.broker.tiered import metrics
+from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
 from moldau.broker.tiered.deleted_partitions import KnownTopics
 from moldau.broker.tiered.key_ring import KeyRing, parse_key_ring
 from moldau.broker.tiered.late_bucket import LateBucket
@@ -17,8 +20,11 @@ from moldau.broker.tiered.metadata_topic import MetadataTopic
 from moldau.broker.tiered.node_tier import NodeFacts, NodeTier
 from moldau.broker.tiered.object_store import ObjectStore
 from moldau.broker.tiered.obstore_bucket import EXTRA, ObstoreBucket
+from moldau.broker.tiered.remote_reader import RemoteReader
+from moldau.broker.tiered.remote_reads import ReadLimits, RemoteReads
 from moldau.broker.tiered.remote_work import RemoteWork
 from moldau.broker.tiered.segment_upload import SegmentUpload
+from moldau.broker.tiered.served_partition import ServedPartition
 from moldau.broker.tiered.store_address import store_config
 from moldau.broker.tiered.tier_settings import tier_settings
 from moldau.errors import ConfigError
@@ -29,6 +35,8 @@ _SKEW_MS_MAX: Final = 10 * 60 * 1000
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.tiered.partition_tier import HostedPartition
+    from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.config import Settings
     from moldau.ids import Uuid
     from moldau.logging import Logger
@@ -55,7 +63,8 @@ def remote_storage_of(
     bucket = LateBucket(str(config.address), partial(ObstoreBucket, runtime, config))
     store = ObjectStore(runtime, bucket)
     topic = MetadataTopic(runtime, MetadataPartitions(node), log)
-    upload = SegmentUpload(runtime, store, _key_ring(runtime, settings))
+    key_ring = _key_ring(runtime, settings)
+    upload = SegmentUpload(runtime, store, key_ring)
     work = RemoteWork(runtime, topic, store, upload, log)
     facts = NodeFacts(
         node.node_id,
@@ -67,10 +76,53 @@ def remote_storage_of(
             runtime.clock.wall_ms() - _SKEW_MS_MAX,
         ),
     )
-    tier = NodeTier(work, facts, log)
+    tier = NodeTier(work, facts, log, _Readers(node, store, key_ring, log))
     tier.configure(settings)
     metrics.declare(node.metrics, tier)
     return tier
+
+
+class _Readers:
+    """Lets the readers of the node's partitions have their remote parts. Satisfies `ReadDoor`."""
+
+    def __init__(
+        self, node: Node, store: ObjectStore, key_ring: KeyRing | None, log: Logger
+    ) -> None:
+        runtime, settings = node.runtime, node.settings
+        limits = CacheLimits(settings[rows.remote_log_index_file_cache_total_size_bytes])
+        place = f"{node.directories.in_service()[0].path}/{names.REMOTE_CACHE_DIR}"
+        self._cache = ChunkCache(runtime, place, limits)
+        self._reader = RemoteReader(runtime, store, self._cache, key_ring)
+        self._quota = ReplicationQuota(
+            settings[rows.remote_log_manager_fetch_quota_window_size_seconds] * 1000,
+            settings[rows.remote_log_manager_fetch_quota_window_num],
+        )
+        self._reads = RemoteReads(runtime, log, quota=self._quota)
+
+    async def open(self) -> None:
+        await self._cache.open()
+
+    def attach(self, partition: HostedPartition, remote: RemotePartition) -> ServedPartition:
+        assert isinstance(partition, TieredReplica)
+        served = ServedPartition(remote, self._reader, self._reads)
+        partition.partition.attach_remote(served)
+        return served
+
+    def detach(self, partition: HostedPartition, served: ServedPartition) -> None:
+        assert isinstance(partition, TieredReplica)
+        partition.partition.attach_remote(None)
+        served.close()
+
+    def configure(self, settings: Settings) -> None:
+        self._reads.limits = ReadLimits(
+            settings[rows.remote_log_reader_threads],
+            settings[rows.remote_log_reader_max_pending_tasks],
+        )
+        self._quota.bytes_per_second = settings[rows.remote_log_manager_fetch_max_bytes_per_second]
+
+    async def aclose(self) -> None:
+        self._reads.close()
+        await self._cache.close()
 
 
 def _key_ring(runtime: Runtime, settings: Settings) -> KeyRing | None:

@@ -12,11 +12,14 @@ from moldau.broker.server.isr_changes import IsrChanges
 from moldau.broker.server.security import to_brokers
 from moldau.broker.settings import read_listeners, tiered
 from moldau.broker.settings import replication as rows
+from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.link import Address, ConnectionOptions, Peers
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.controller.image import Image
+    from moldau.broker.replication.partition import Partition
+    from moldau.broker.tiered.rebuild import RemoteHistory
     from moldau.config import Settings
     from moldau.logging import Logger
 
@@ -46,6 +49,7 @@ class Replication:
                 lambda: node.replicas.quotas.fetched,
                 lambda: _watch_room(node),
                 log,
+                _remote_history,
             )
         )
         self._isr = IsrChanges(node, log)
@@ -98,6 +102,11 @@ def fetch_terms(settings: Settings) -> FetchSettings:
         timeout_ms=settings[rows.replica_socket_timeout_ms],
         is_remote_skipped=settings[tiered.follower_fetch_last_tiered_offset_enable],
     )
+
+
+def _remote_history(partition: Partition) -> RemoteHistory | None:
+    """Return the remote records of a partition; None if it has none, or not yet."""
+    return None if partition.remote_part is None else SegmentHistory(partition.remote_part)
 
 
 def _watch_room(node: Node) -> None:

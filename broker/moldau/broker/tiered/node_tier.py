@@ -1,6 +1,6 @@
 """The remote storage of one node: a `PartitionTier` for each tiered partition that it hosts.
 
-    tier = NodeTier(work, hosted, door)
+    tier = NodeTier(work, facts, log, door)
     tier.live()                # the node takes part in the cluster
     tier.look()                # committed metadata have changed
     await tier.aclose()
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from moldau.broker.tiered.remote_log import TierSettings
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.remote_work import RemoteWork
+    from moldau.broker.tiered.served_partition import ServedPartition
     from moldau.config import Settings
     from moldau.ids import Uuid
     from moldau.logging import Logger
@@ -53,11 +54,20 @@ class OtherCluster(Exception):
 class ReadDoor(Protocol):
     """Lets the readers of a partition have its remote part."""
 
-    def attach(self, partition: HostedPartition, remote: RemotePartition) -> None:
-        """Serve the remote part of the partition: the topic was read to its end."""
+    async def open(self) -> None:
+        """Begin, before the first `attach`."""
 
-    def detach(self, partition: HostedPartition) -> None:
+    def attach(self, partition: HostedPartition, remote: RemotePartition) -> ServedPartition:
+        """Serve the remote part of the partition, as soon as what is returned is ready."""
+
+    def detach(self, partition: HostedPartition, served: ServedPartition) -> None:
         """Serve it no more."""
+
+    def configure(self, settings: Settings) -> None:
+        """Use the limits of these settings of the node."""
+
+    async def aclose(self) -> None:
+        """End all reads."""
 
 
 class NodeFacts(NamedTuple):
@@ -74,9 +84,7 @@ class NodeFacts(NamedTuple):
 class NodeTier:
     """The remote storage of one node; see the module."""
 
-    def __init__(
-        self, work: RemoteWork, node: NodeFacts, log: Logger, door: ReadDoor | None = None
-    ) -> None:
+    def __init__(self, work: RemoteWork, node: NodeFacts, log: Logger, door: ReadDoor) -> None:
         self.work: Final = work
         self._node = node
         self._log = log
@@ -102,6 +110,7 @@ class NodeTier:
     def configure(self, settings: Settings) -> None:
         """Use the limits of these settings of the node."""
         self.work.configure(work_limits(settings))
+        self._door.configure(settings)
 
     async def aclose(self) -> None:
         """End all work. What has begun is found by the next leaders."""
@@ -112,6 +121,7 @@ class NodeTier:
             await deleted.aclose()
         for tier in list(self._tiers.values()):
             await self._end(tier)
+        await self._door.aclose()
         await self.work.topic.aclose()
 
     # The store.
@@ -141,6 +151,7 @@ class NodeTier:
     # The replicas.
 
     async def _follow_node(self) -> None:
+        await self._door.open()
         await self.work.topic.found()
         while True:
             self._has_changed.clear()
@@ -180,8 +191,7 @@ class NodeTier:
     async def _serve(self, tier: PartitionTier) -> None:
         await tier.begin()
         del self._beginning[tier.key]
-        if self._door is not None:
-            self._door.attach(tier.partition, tier.remote)
+        tier.serve(self._door.attach(tier.partition, tier.remote))
 
     async def _end(self, tier: PartitionTier) -> None:
         del self._tiers[tier.key]
@@ -189,8 +199,8 @@ class NodeTier:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        if self._door is not None:
-            self._door.detach(tier.partition)
+        if tier.served is not None:
+            self._door.detach(tier.partition, tier.served)
         await tier.aclose()
 
     async def _update_deleted(self) -> None:

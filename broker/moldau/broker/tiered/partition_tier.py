@@ -1,7 +1,8 @@
 """The remote work of one partition that this node hosts: a `RemoteLog`, and what carries it out.
 
     tier = PartitionTier(work, partition, broker_id, settings)
-    await tier.begin()           # the topic is read to its end, and the remote part can be served
+    await tier.begin()           # the topic is read to its end
+    tier.serve(served)           # readers get the remote part
     tier.on_role()               # the partition leads or follows, perhaps in another epoch
     tier.on_settings(settings)
     await tier.aclose()
@@ -9,7 +10,8 @@
 Invariants:
 - Nothing is done before the topic was read to its end: the local log would be cut below a segment
   whose deletion is not read yet. A leader begins when the topic was read to the end that it has
-  after the election.
+  after the election. Until then readers are sent away: a leader that does not know a segment would
+  take it for a hole, and go on behind it.
 - The files of a local segment go by the log's own retention, after its start is durable.
 - Objects that no segment has are removed when the store was listed first, and the topic was read to
   its end after that.
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
     from moldau.broker.tiered.segment_upload import SegmentFiles
+    from moldau.broker.tiered.served_partition import ServedPartition
     from moldau.ids import Uuid
 
 _RETRY: Final = Backoff(100, 5_000)
@@ -104,6 +107,8 @@ class PartitionTier:
         self.settings = settings
         self.is_ready = False
         """Whether the topic was read to its end, so that the remote part can be served."""
+        self.served: ServedPartition | None = None
+        """What readers have; None as long as there are none."""
         self._work = work
         origin = SegmentOrigin(partition.topic, partition.topic_id, partition.index, broker_id)
         self._core = RemoteLog(origin, work.runtime.random)
@@ -139,6 +144,11 @@ class PartitionTier:
         self._driver.begin()
         self.on_role()
 
+    def serve(self, served: ServedPartition) -> None:
+        """Let readers have the remote part through `served`, whenever that is known."""
+        self.served = served
+        served.is_ready = self._election is None
+
     async def aclose(self) -> None:
         """End the work. What has begun is found by the next leader."""
         self._work.topic.unfollow(self.key)
@@ -163,6 +173,7 @@ class PartitionTier:
         self._end_election()
         self._core.on_follower()
         if epoch is not None:
+            self._serve(is_ready=False)
             self._election = self._work.runtime.spawn(
                 self._lead(epoch), name=f"lead {self.key.partition}"
             )
@@ -182,9 +193,16 @@ class PartitionTier:
             if task is not None:
                 task.cancel()
         self._election = self._sweeping = None
+        self._serve(is_ready=True)
+
+    def _serve(self, *, is_ready: bool) -> None:
+        if self.served is not None:
+            self.served.is_ready = is_ready
 
     async def _lead(self, epoch: int) -> None:
         await self._read_to_end()
+        self._election = None
+        self._serve(is_ready=True)
         self._core.on_leader(epoch)
         self._driver.poke()
         self._sweeping = self._work.runtime.spawn(

@@ -48,9 +48,11 @@ class SegmentFiles:
 
     log_path: str
     sections: dict[Section, str]
-    """The paths of the indexes and of the producers' snapshot."""
+    """The paths of the indexes, and of the producers' snapshot if that is a file."""
     leader_epochs: bytes
-    """The epochs of this part of the log, as a checkpoint file has them."""
+    """The epochs of the log up to here, as a checkpoint file has them."""
+    producers: bytes | None = None
+    """The producers' snapshot, if it is no file."""
 
 
 class SegmentUpload:
@@ -132,6 +134,8 @@ class SegmentUpload:
             kind: self._runtime.files.read_whole(path) for kind, path in files.sections.items()
         }
         sections[Section.LEADER_EPOCHS] = files.leader_epochs
+        if files.producers is not None:
+            sections[Section.PRODUCER_SNAPSHOT] = files.producers
         plain = encode_indexes(manifest, sections)
         if len(plain) > INDEXES_BYTES_MAX:
             raise CorruptLog("the segment's indexes are too large", size_bytes=len(plain))
