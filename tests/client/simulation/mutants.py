@@ -130,13 +130,15 @@ def says_that_it_has_given_up() -> Iterator[None]:
     original = ConsumerMember._heartbeat
 
     def heartbeat(self: ConsumerMember) -> Any:
-        request = original(self)
+        request: Any
+        request, says_owned = original(self)
         if (self._changes or self._running) and self.epoch > 0:
+            says_owned = True
             request.topic_partitions = [
                 TopicPartitions(topic_id=each, partitions=list(self._target[each]))
                 for each in sorted(self._target)
             ]
-        return request
+        return request, says_owned
 
     with patch.object(ConsumerMember, "_heartbeat", heartbeat):
         yield

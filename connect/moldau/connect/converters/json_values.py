@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -37,7 +38,7 @@ class JsonTraits:
     nulls_become_defaults: bool = True
 
 
-class _BySchema:
+class _BySchema(ABC):
     """Functions that are made once for a schema."""
 
     def __init__(self, traits: JsonTraits) -> None:
@@ -55,11 +56,13 @@ class _BySchema:
         """Forget all functions."""
         self._known.clear()
 
+    @abstractmethod
     def _nullable(self, schema: Schema, convert: Convert) -> Convert:
-        raise NotImplementedError
+        """Return a function that converts null too."""
 
+    @abstractmethod
     def _plain(self, schema: Schema) -> Convert:
-        raise NotImplementedError
+        """Return the function for values of a schema that are not null."""
 
 
 class Readers(_BySchema):
