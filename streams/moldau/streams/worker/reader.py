@@ -64,10 +64,11 @@ class Reader:
         assert self._consumer is not None
         return self._consumer.position(where) or 0
 
-    def end(self, where: TopicPartition) -> int:
-        """Return the known end of a partition: at least the position."""
+    def lag(self, where: TopicPartition) -> int | None:
+        """Return the number of offsets from the position to the end; None until a fetch has found
+        the end."""
         assert self._consumer is not None
-        return self.position(where) + (self._consumer.lag(where) or 0)
+        return self._consumer.lag(where)
 
     async def aclose(self) -> None:
         """Disconnect."""

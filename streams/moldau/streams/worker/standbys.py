@@ -16,7 +16,7 @@ steps, towards an end that moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Final
 
 from moldau.client import KafkaError
@@ -28,10 +28,11 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted
 from moldau.streams.worker import restore
+from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.task_maker import TaskMaker, forget_frames
-from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+from moldau.streams.worker.tasks import RestoreProgress, TaskId, TaskState, WorkerTask
 
 _ENDLESS: Final = 2**63 - 1
 _LOOK_S: Final = 1.0
@@ -57,6 +58,8 @@ class Standbys:
         self._gate, self._runtime, self._reports = beside
         self._look_at = 0.0
         self._report_at = 0.0
+        self._ends: dict[TopicPartition, int] = {}
+        """The ends that changelogs had when copies were opened."""
         self.widths: Mapping[str, int] = {}
         """The partition counts of the inputs."""
         self.tasks: dict[TaskId, WorkerTask] = {}
@@ -102,27 +105,32 @@ class Standbys:
             if task.damage is not None:
                 self._maker.set_aside(task)
 
-    async def _again(self, task_ids: Collection[TaskId]) -> None:
+    async def _again(self, task_ids: Set[TaskId]) -> None:
         """Open copies anew: their files are damaged, or changelogs do not hold their next record
         any more."""
-        await self._close(task_ids)
+        await self.give_up(self.tasks.keys() - task_ids)  # so that the reader goes back, too
         await self.keep(task_ids)
 
     async def _begin(self, tasks: Collection[WorkerTask]) -> None:
         """Continue each store at the offset that its rows were committed with."""
         ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
-        damaged = []
+        # That an input was committed so far is not known yet: it only keeps the rows.
+        whole = {where: CommittedOffset(end, "") for where, (_, end) in ends.items()}
+        self._ends |= {where: end for where, (_, end) in ends.items()}
+        damaged = set()
         for task in tasks:
             try:
-                await self._gate.run(restore.begin, task, ends, self._topics(), {})
+                await self._gate.run(restore.begin, task, ends, self._topics(), whole)
             except StoreCorrupted as error:
                 task.damage = without_frames(error)
-                damaged.append(task.task_id)
+                damaged.add(task.task_id)
                 continue
             for store in task.program.stores:
                 where = task.changelog(store)
-                if where is not None and where in task.restoring and store.source_topic is None:
-                    task.restoring[where].end = _ENDLESS
+                if where is not None and where in task.restoring:
+                    progress = task.restoring[where]
+                    is_input = store.source_topic is not None
+                    progress.end = progress.position if is_input else _ENDLESS
         self._look_at = 0.0
         if damaged:
             await self._again(damaged)
@@ -145,15 +153,15 @@ class Standbys:
             for where, each in task.restoring.items()
             if not each.is_done
         }
+        self._report()
         if not by_changelog:
             return
-        self._report(by_changelog)
         try:
             fetched = await self._door.standbys.read(0.0)
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            await self._again(list(self.tasks))
+            await self._again(set(self.tasks))
             return
         for each in fetched:
             if (task := by_changelog.get(each.where)) is not None:
@@ -162,7 +170,7 @@ class Standbys:
             reached = self._door.standbys.position(where)
             if reached > task.restoring[where].position:  # over markers, and what was compacted
                 await self._change(task, where, restore.advance, where, reached)
-        if damaged := [task_id for task_id, task in self.tasks.items() if task.damage is not None]:
+        if damaged := {task_id for task_id, task in self.tasks.items() if task.damage is not None}:
             await self._again(damaged)
         elif any(task.restoring[where].is_done for where, task in by_changelog.items()):
             await self._follow()
@@ -178,7 +186,13 @@ class Standbys:
         except StoreCorrupted as error:
             task.damage = without_frames(error)
 
-    def _report(self, by_changelog: Mapping[TopicPartition, WorkerTask]) -> None:
+    def _lag(self, progress: RestoreProgress) -> int:
+        """Return how far a copy is behind its changelog: until a fetch says it, behind the end that
+        the changelog had at the beginning. A copy that lags must not be reported as near."""
+        found = self._door.standbys.lag(progress.where)
+        return max(0, self._ends[progress.where] - progress.position) if found is None else found
+
+    def _report(self) -> None:
         """Report how far the copies are, once in a while: the group asks for it less often."""
         now = self._runtime.clock.monotonic()
         if now < self._report_at:
@@ -187,12 +201,8 @@ class Standbys:
         positions = {}
         for task_id, task in self.tasks.items():
             offset = sum(each.position for each in task.restoring.values())
-            left = sum(
-                self._door.standbys.end(where) - each.position
-                for where, each in task.restoring.items()
-                if where in by_changelog
-            )
-            positions[task_id] = TaskPosition(offset, offset + max(0, left))
+            left = sum(self._lag(each) for each in task.restoring.values() if not each.is_done)
+            positions[task_id] = TaskPosition(offset, offset + left)
         self._door.membership.report(positions)
 
     async def _learn_committed(self) -> None:
