@@ -23,4 +23,4 @@ def test_a_standby_takes_over_at_once_from_a_worker_that_leaves() -> None:
 def test_other_tasks_go_on_while_one_is_restored() -> None:
     seen = take_over(1, standbys=0, end="stop", records_at_once=1)
     assert seen.restored > 300
-    assert seen.processed_meanwhile > 5
+    assert seen.processed_meanwhile > 2, "a worker that waits has processed one"
