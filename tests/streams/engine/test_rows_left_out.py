@@ -123,7 +123,24 @@ def test_rows_emitted_at_commits_go_on_after_one_that_fails() -> None:
     driver = app.test()
     for _ in range(4):
         driver.pipe("in", "x", key="k")
-    assert [each.value for each in driver.read("out", type=int)] == [-1, 1, 0]
+    assert [each.value for each in driver.read("out", type=int)] == [-1, None, 1, 0]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("own", [True, False], ids=["operator's", "app's"])
+def test_groups_of_rows_emitted_at_commits_lose_a_row_that_fails(policy: Any, own: bool) -> None:
+    app = Streams("app") if own else Streams("app", on_error=policy)
+    counts = app.stream("in", str, key=str).group_by_key().count(name="counts")
+    quotients = counts.map_values(lambda count: 1 // (count - 2), on_error=policy if own else None)
+    quotients.group_by(lambda _, quotient: ("all", quotient)).count(name="groups")
+    driver = app.test()
+    found = []
+    for _ in range(4):
+        driver.pipe("in", "x", key="k")
+        driver.advance(1_000)
+        found.append(driver.store("groups")["all"])
+    assert found == [1, 0, 1, 1]
+    assert sum(driver.counters()[each] for each in ("skipped", "dead-lettered")) == 1
 
 
 def test_a_policy_to_fail_ends_the_app_at_a_join_too() -> None:

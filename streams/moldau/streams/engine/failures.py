@@ -256,6 +256,10 @@ class Unit(Protocol):
     """What runs now and is tried again as a whole: a record, or an emit, or what waited for a
     deferred operator."""
 
+    undoes_updates: bool
+    """Whether tables are as before if it is left out as a whole. A table whose row is emitted has
+    it already."""
+
     def is_settled(self, operator: str, error: Exception) -> bool:
         """Whether an error ends the attempts of an operator with a policy of its own, which goes on
         then."""
@@ -266,6 +270,8 @@ class Unit(Protocol):
 
 class RecordUnit:
     """The record that a task runs. `cause` returns it."""
+
+    undoes_updates = True
 
     def __init__(self, failures: Failures, cause: Callable[[], Cause]) -> None:
         self._failures = failures
@@ -282,6 +288,8 @@ class RecordUnit:
 
 class EmissionUnit:
     """An emit, or one row of many. `emission` returns it."""
+
+    undoes_updates = False
 
     def __init__(self, failures: Failures, emission: Callable[[], Emission]) -> None:
         self._failures = failures
@@ -300,6 +308,8 @@ class EmissionUnit:
 class BatchFailures:
     """The failures of records that wait for a deferred operator, and are passed on: its `OnError`,
     and the unit that runs."""
+
+    undoes_updates = True
 
     def __init__(
         self, failures: Failures, operator: DeferredOperator, topic: str, chunk: Chunk, now_ms: int

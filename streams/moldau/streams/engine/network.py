@@ -261,18 +261,21 @@ class Network:
         return True
 
     def row_check(self, step: Step, *, is_old: bool) -> RowCheck | None:
-        if self.policy(step).then == "fail" or (step.on_error is None and not is_old):
+        if self.policy(step).then == "fail":
             return None
-        return partial(self._leaves_out_row, step.name, is_old=is_old)
+        return partial(self._leaves_out_row, step, is_old=is_old)
 
-    def _leaves_out_row(self, operator: str, error: Exception, *, is_old: bool) -> bool:
-        """Whether a row for which an operator's function has failed is left out. For an old row the
-        policy was carried out when it was new."""
+    def _leaves_out_row(self, step: Step, error: Exception, *, is_old: bool) -> bool:
+        """Whether a row for which a step's function has failed is left out. For an old row the
+        policy was carried out when it was new. By the app's policy the unit that runs is left out
+        instead, if that undoes the update of the table."""
         assert self.unit is not None
-        if not self.unit.is_settled(operator, error):
+        if not is_old and step.on_error is None and self.unit.undoes_updates:
+            return False
+        if not self.unit.is_settled(step.name, error):
             return False
         if not is_old:
-            self.unit.leave_out(operator, error)
+            self.unit.leave_out(step.name, error)
         return True
 
     def policy(self, step: Step) -> Policy:
