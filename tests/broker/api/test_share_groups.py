@@ -737,3 +737,36 @@ def test_others_are_served_while_a_dead_letter_of_a_large_batch_is_read(size: st
         assert at.partition("dlq.orders").log_end_offset == 1
 
     run()
+
+
+@pytest.mark.parametrize(
+    ("size", "kinds", "copies"),
+    [
+        pytest.param("many records", [REJECT, ACCEPT, REJECT], 2, id="two of one batch"),
+        pytest.param("many bytes", [REJECT, REJECT], 2, id="one of each batch"),
+    ],
+)
+def test_dead_letters_that_take_several_reads_are_written(
+    size: str, kinds: list[int], copies: int
+) -> None:
+    @serving()
+    async def run(at: Serving) -> None:
+        topic_id = await coordinated(at)
+        at.create("dlq.orders")
+        configure(at, **{"share.dlq.topic": "dlq.orders"})
+        await joined(at)
+        for _ in range(2):
+            await at.send(produce("orders", LARGE[size]), 9).answered.wait()
+        count = len(kinds)
+        strict = {"max_records": count, "batch_size": count, "share_acquire_mode": 1}
+        row = await fetch(at, topic_id, "a", 0, max_bytes=8 * USUAL_BYTES_MAX, **strict)
+        assert acquired(row)[-1][1] == count - 1
+
+        said = fetching(topic_id, "a", 1, (0, count - 1, kinds), max_records=0, max_bytes=0)
+        sent = at.send(said)
+        await sent.answered.wait()
+
+        assert only_row(sent).acknowledge_error_code == 0
+        assert at.partition("dlq.orders").log_end_offset == copies
+
+    run()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from moldau.protocol.acl_operations import AclOperation, bits_of
-
-if TYPE_CHECKING:
-    pass
 
 ALL_OF_TOPIC: Final = bits_of(
     (

@@ -185,15 +185,21 @@ class _Burying:
         builder, count = BatchBuilder(self._batch_bytes), 0
         while left:
             letter, first = left[0]
-            for record in self._records(first, letter.last):
-                key, value, headers = record.key, record.value, tuple(record.headers)
-                if self._is_bare:
-                    key, value, headers = None, None, ()
-                headers += self._headers(letter, record.offset)
-                is_full = self._is_bare and count == 1
-                if is_full or builder.append(record.timestamp, key, value, headers) is None:
-                    return builder.build(), count, [(letter, record.offset), *left[1:]]
-                count += 1
+            try:
+                for record in self._records(first, letter.last):
+                    key, value, headers = record.key, record.value, tuple(record.headers)
+                    if self._is_bare:
+                        key, value, headers = None, None, ()
+                    headers += self._headers(letter, record.offset)
+                    is_full = self._is_bare and count == 1
+                    if is_full or builder.append(record.timestamp, key, value, headers) is None:
+                        return builder.build(), count, [(letter, record.offset), *left[1:]]
+                    count += 1
+            except _LargeBatch as large:
+                if not count:
+                    raise
+                # It is read when these are written: only one such batch is kept.
+                return builder.build(), count, [(letter, large.first), *left[1:]]
             left = left[1:]
         return (builder.build(), count, left) if count else None
 
@@ -220,15 +226,16 @@ class _Burying:
 
     def _records_of(self, batch: Batch, first: int, last: int) -> Sequence[Record]:
         """Return the records of a batch between two offsets. Raise _LargeBatch if that takes long,
-        unless a thread has read them."""
+        unless a thread has read them. It reads those of the letters behind it, too."""
         if self._read is not None and self._read.has(batch, first, last):
-            return [each for each in self._read.records if each.offset >= first]
+            return [each for each in self._read.records if first <= each.offset <= last]
+        last_of_all = max(letter.last for letter, _ in self._left)
         if batch.header.record_count > PART_RECORDS:
-            raise _LargeBatch(batch, first, last)
+            raise _LargeBatch(batch, first, last_of_all)
         try:
             return _records_between(batch, first, last, USUAL_BYTES_MAX)
         except OversizedRecords:
-            raise _LargeBatch(batch, first, last) from None
+            raise _LargeBatch(batch, first, last_of_all) from None
         except CorruptRecord as error:
             raise as_kafka_error(error) from error
 
@@ -298,21 +305,21 @@ class _ReadBatch(NamedTuple):
     def has(self, batch: Batch, first: int, last: int) -> bool:
         """Whether the records of a batch between these offsets are here."""
         is_same = batch.header.base_offset == self.base_offset
-        return is_same and self.first <= first and last == self.last
+        return is_same and self.first <= first and last <= self.last
 
 
 class _LargeBatch(Exception):
-    """A batch takes long to read. `read` is for a thread, and has a copy of it."""
+    """A batch takes long to read, from `first` on. `read` is for a thread, and has a copy of it."""
 
     def __init__(self, batch: Batch, first: int, last: int) -> None:
         super().__init__(batch.header.base_offset)
+        self.first = first
         self._batch = Batch(batch.header, memoryview(bytes(batch.data)))
-        self._first = first
         self._last = last
 
     def read(self) -> _ReadBatch:
         """Return the records. Raise KafkaError if the batch is damaged."""
-        batch, first, last = self._batch, self._first, self._last
+        batch, first, last = self._batch, self.first, self._last
         try:
             records = _records_between(batch, first, last, DECOMPRESSED_BYTES_MAX)
         except CorruptRecord as error:
