@@ -60,6 +60,8 @@ class Story:
         self.made = 0
         self.ends: Counter[State] = Counter()
         self.disks: dict[str, Counter[State]] = {}
+        self.is_behind: dict[tuple[str, State], bool] = {}
+        """Whether a process said that it lacks much of a log, when it last told how far it is."""
         self.known: dict[tuple[str, State], int] = {}
         """The end of a log when a process last told how far its copy is."""
         self.owners: dict[State, str] = {}
@@ -129,6 +131,8 @@ class Story:
                         name = f"{each.subtopology_id}_{partition}"
                         offsets[name], ends[name] = disk[state], self.ends[state]
                         self.known[member.process, state] = self.ends[state]
+                        is_behind = disk[state] < self.ends[state] - LAG
+                        self.is_behind[member.process, state] = is_behind
         return {"task_offsets": task_offsets(offsets), "task_end_offsets": task_offsets(ends)}
 
     def work(self) -> None:
@@ -251,8 +255,9 @@ class Story:
         self.owners = now
 
     def moved(self, state: State, before: str, after: str) -> None:
-        if self.disks[before][state] < self.ends[state] - LAG:
-            return  # the owner has not restored it either
+        is_behind = self.disks[before][state] < self.ends[state] - LAG
+        if is_behind or self.is_behind.get((before, state)):
+            return  # the owner has not restored it either, as far as it has told
         disk, end = self.disks[after], self.known.get((after, state))
         is_near = end is not None and state in disk and disk[state] >= end - LAG
         self.warm_moves += is_near

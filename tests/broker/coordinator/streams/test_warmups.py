@@ -91,6 +91,16 @@ def test_an_owner_with_an_old_report_keeps_its_task_unless_the_next_member_is_ne
     assert bool(active["b"]) is moves
 
 
+def test_an_owner_that_had_all_when_it_reported_keeps_its_task_until_the_next_member_is_near() -> (
+    None
+):
+    own = tasks(0, 1, 2, 3)
+    owner = MemberSpec("p", own, lags=dict.fromkeys(own, 500), own_lags=dict.fromkeys(own, 0))
+    newcomer = MemberSpec("q", lags=dict.fromkeys(tasks(2, 3), 300))
+    active = of_role(assign({"a": owner, "b": newcomer}, work()), Role.ACTIVE)
+    assert active["a"] == own
+
+
 def test_standbys_are_on_other_processes_than_the_task_and_its_warm_up() -> None:
     members = {"a": OWNER, "b": MemberSpec("q", lags={}), "c": MemberSpec("r", lags={})}
     assigned = assign(members, work(warmups=9, standbys=1))

@@ -86,6 +86,12 @@ class TaskPositions:
             for task, offset in self._offsets.get(member_id, {}).items()
         }
 
+    def own_lags(self, member_id: str) -> Mapping[TaskId, int]:
+        """Return how far the member was behind the ends that it knew when it reported. A task that
+        had caught up has written all that follows, as long as it is active there."""
+        offsets, ends = self.reported(member_id)
+        return {task: ends[task] - offset for task, offset in offsets.items()}
+
     def lag(self, member_id: str, task: TaskId) -> int | None:
         """Return how far the member's copy of a task is behind; None if that is not known."""
         offset = self._offsets.get(member_id, {}).get(task)

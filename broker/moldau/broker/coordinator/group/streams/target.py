@@ -123,6 +123,7 @@ def _spec(state: StreamsGroupState, member: Member, to: Assigning) -> MemberSpec
         state.volatile.positions.lags_of(member.member_id, to.now_ms),
         to.topologies.runs(profile.topology_epoch),
         dict(profile.client_tags),
+        state.volatile.positions.own_lags(member.member_id),
     )
 
 

@@ -27,6 +27,8 @@ class MemberSpec:
     """The subtopologies that it can run: of another topology those that are the same. None: all."""
     tags: Mapping[str, str] = field(default_factory=lambda: NO_TAGS)
     """Where its process is: the values of its client tags."""
+    own_lags: Mapping[TaskId, int] = field(default_factory=dict)
+    """How far it was behind the end that it knew itself, when it last reported."""
 
     def runs(self, subtopology_id: str) -> bool:
         """Whether the member can run tasks of a subtopology."""

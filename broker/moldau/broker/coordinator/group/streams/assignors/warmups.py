@@ -68,10 +68,12 @@ def _must_wait(
 def _keeper(
     plan: Plan, lags: dict[tuple[str, TaskId], int], task: TaskId, next_member: str
 ) -> str | None:
-    """Return the member that runs the task meanwhile: its owner, unless that is known to be behind
-    too, else a copy that is near enough, else the owner after all if its state is not older: what
-    an owner has reported may be older than the end that another member knows. None: no member has
-    the state."""
+    """Return the member that runs the task meanwhile: its owner, unless that has said that it is
+    behind too, else a copy that is near enough, else the owner after all if its state is not older.
+    None: no member has the state.
+
+    What an owner has reported may be older than the end that another member knows, so only the end
+    that its process knew itself counts against it."""
 
     def lag_of(member_id: str) -> int | None:
         return lags.get((plan.members[member_id].process_id, task))
@@ -79,8 +81,10 @@ def _keeper(
     limit = plan.work.acceptable_lag
     owner = plan.owner.get(task)
     behind = 0 if owner is None else lag_of(owner) or 0
-    if owner is not None and behind <= limit:
-        return owner
+    if owner is not None:
+        together = plan.of_process[plan.members[owner].process_id]
+        if min(plan.members[each].own_lags.get(task, behind) for each in together) <= limit:
+            return owner
     near = [
         (lag, plan.load(each, Role.ACTIVE), each)
         for each in plan.had_copy.get(task, ())
