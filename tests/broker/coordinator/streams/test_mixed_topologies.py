@@ -171,6 +171,33 @@ def described(given: messages.Topology) -> Topology:
     return topology_of(given)
 
 
+def test_an_old_member_that_joins_ends_an_upgrade_whose_new_members_have_left() -> None:
+    shard = world()
+    (a,) = old_members(shard, "a")
+    c = shard.member("c", topology=NEW)
+    c.join()
+    until_stable(shard, a, c)
+    c.leave()
+    b = shard.member("b", topology=OLD)
+    b.join()
+    until_stable(shard, a, b)
+    assert readers([a, b], "changed") == [0, 1]
+    assert a.statuses == b.statuses == {}
+
+
+def test_of_two_older_topologies_only_what_is_surely_the_same_is_run_by_both() -> None:
+    epochs = {1: "abx", 2: "aby", 3: "az"}
+    oldest, older, newest = (
+        topology_of(topology(*(subtopology(each, each) for each in names), epoch=epoch))
+        for epoch, names in epochs.items()
+    )
+    known = with_topology(oldest, {}, {1}, older)
+    known = with_topology(known.current, known.older, {1, 2}, newest)
+    back = with_topology(known.current, known.older, {1, 2}, older)
+    assert back.current == older
+    assert {epoch: each.same for epoch, each in back.older.items()} == {1: frozenset("a")}
+
+
 def test_what_is_the_same_narrows_with_each_upgrade() -> None:
     third = topology(subtopology("0", "kept"), subtopology("2", "changed"), epoch=3)
     one = with_topology(described(OLD), {}, {1}, described(NEW))

@@ -196,7 +196,12 @@ def _topologies(
         if known is None:
             found = Topologies(given, {})
         else:
-            epochs = {each.profile.topology_epoch for each in state.members.values()}
+            replaced = state.static.get(member.profile.instance_id or "", member.member_id)
+            epochs = {
+                each.profile.topology_epoch
+                for each in state.members.values()
+                if each.member_id not in (member.member_id, replaced)
+            }
             found = with_topology(known, state.older, epochs, given)
         if found.current is given:
             record = topology_record(message.topology)

@@ -14,6 +14,10 @@ members with an older one stay beside those of the new one:
 So the application goes on while its instances are replaced one by one, and an instance of the old
 version is never given work that it does not know.
 
+If the upgrade is given up, and no member of the new topology is left, the next member that joins
+brings its older topology back. Until then tasks that have changed wait: the group does not know
+them any more.
+
 Invariant: a topology epoch stands for one topology. A member that brings another one in the same
 epoch is rejected.
 """
@@ -84,7 +88,7 @@ def with_topology(
     known: Topology, older: OlderTopologies, epochs: Collection[int], given: Topology
 ) -> Topologies:
     """Return the topologies of the group after a member brings `given`. `epochs` has the topology
-    epochs of all members. Raise INVALID_REQUEST if the epoch of `given` stands for another
+    epochs of all other members. Raise INVALID_REQUEST if the epoch of `given` stands for another
     topology."""
     if given.epoch > known.epoch:
         now = {each.subtopology_id: each for each in given.subtopologies}
@@ -100,14 +104,28 @@ def with_topology(
             raise _other_topology(given)
         return Topologies(known, older)
     if not epochs:
-        return Topologies(
-            given, {}
-        )  # the whole application was stopped, and an older version starts
+        return Topologies(given, {})  # the whole application was stopped, and an older one starts
     described = OlderTopology.beside(given, known)
     noted = older.get(given.epoch)
     if noted is not None and noted.digest != described.digest:
         raise _other_topology(given)
+    if max(epochs) <= given.epoch:
+        return _gone_back(given, described, older, epochs)
     return Topologies(known, {**older, given.epoch: described})
+
+
+def _gone_back(
+    given: Topology, described: OlderTopology, older: OlderTopologies, epochs: Collection[int]
+) -> Topologies:
+    """Return the topologies when no member of a newer one than `given` is left. `described` and
+    `older` are beside the topology that the group had: what is the same there in two of them is the
+    same in both."""
+    still_older = {
+        epoch: OlderTopology(each.digest, each.same & described.same)
+        for epoch, each in older.items()
+        if epoch < given.epoch
+    }
+    return Topologies(given, still_older).of_members(epochs)
 
 
 def _other_topology(given: Topology) -> KafkaError:
