@@ -58,7 +58,7 @@ def objects(store: Path) -> set[str]:
 def remote_of(broker: Broker, topic_id: Uuid) -> RemotePartition:
     """The first partition of a topic, as the metadata topic on the disk has it."""
     remote = RemotePartition()
-    for partition in broker.node.replicas:
+    for partition in broker.node.replicas.hosted.values():
         if partition.topic == METADATA:
             data = partition.read_own(partition.log_start_offset, 1 << 30).read()
             for record in iter_records(data):

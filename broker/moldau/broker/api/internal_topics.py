@@ -7,7 +7,7 @@ partitions, replicas and configs that the broker's settings give.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.settings import creation, offset, share, tiered, transaction
 from moldau.config import SourceKind
@@ -32,13 +32,20 @@ def is_internal(topic: str) -> bool:
     return topic in _SHAPES or topic == SHARE_STATE_TOPIC
 
 
-def creatable(topic: str, settings: Settings, brokers: int) -> CreatableTopic:
-    """Return the topic for the request that creates it when it is needed and does not exist.
-    `brokers` is the number of live brokers."""
+class BrokerCounts(NamedTuple):
+    """How many brokers the cluster has."""
+
+    live: int
+    registered: int
+    """Those that are down count too."""
+
+
+def creatable(topic: str, settings: Settings, brokers: BrokerCounts) -> CreatableTopic:
+    """Return the topic for the request that creates it when it is needed and does not exist."""
     if topic == SHARE_STATE_TOPIC:
-        partitions, replicas, configs = _of_share_state(settings, brokers)
+        partitions, replicas, configs = _of_share_state(settings, brokers.live)
     elif topic == REMOTE_SEGMENTS_TOPIC:
-        partitions, replicas, configs = _of_remote_segments(settings, brokers)
+        partitions, replicas, configs = _of_remote_segments(settings, brokers.registered)
     else:
         partitions, replicas, configs = _SHAPES.get(topic, _of_users)(settings)
     return CreatableTopic(
@@ -118,7 +125,8 @@ def _of_share_state(settings: Settings, brokers: int) -> _Shape:
 
 def _of_remote_segments(settings: Settings, brokers: int) -> _Shape:
     """Return the shape of the topic of remote segments. Its settings are those of Kafka's plugin;
-    replicas that they do not say follow the number of brokers."""
+    replicas that they do not say follow the number of brokers. One that is down counts: without
+    this topic nothing remote can be read."""
     replicas = min(REMOTE_SEGMENTS_REPLICAS, max(1, brokers))
     return (
         _metadata_topic_number(settings, "num.partitions", REMOTE_SEGMENTS_PARTITIONS),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
 from moldau.broker.api.forwarding import submit
-from moldau.broker.api.internal_topics import creatable, is_internal
+from moldau.broker.api.internal_topics import BrokerCounts, creatable, is_internal
 from moldau.broker.api.listener_view import NOBODY, ListenerView
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.decision.context import RequestContext, of_node
@@ -252,7 +252,8 @@ def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None
                 node.log.warn("topic not created", topic=each.name, reason=each.error_message)
 
     timeout_ms = node.settings[network.request_timeout_ms]
-    brokers = sum(not each.is_fenced for each in node.image.brokers.by_id.values())
+    known = node.image.brokers.by_id.values()
+    brokers = BrokerCounts(sum(not each.is_fenced for each in known), len(known))
     message = CreateTopicsRequest(
         topics=[creatable(name, node.settings, brokers) for name in fresh], timeout_ms=timeout_ms
     )

@@ -99,7 +99,7 @@ def _of_deletions(tier: NodeTier) -> tuple[_Row, ...]:
         ),
         (
             "moldau.tiered.store.ready",
-            "1 once the remote storage was found to work since the start, else 0.",
+            "1 once the remote storage was found to work for a topic since the start, else 0.",
             "1",
             lambda: int(tier.work.is_open),
         ),

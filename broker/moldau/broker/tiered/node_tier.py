@@ -5,9 +5,13 @@
     tier.look()                # committed metadata have changed
     await tier.aclose()
 
-Order at the start: the topic of remote segments is found, or created; the store is checked; then
-work begins. A store that fails is reported by one line that names what to do, and tried again: the
-node serves what it has meanwhile, and nothing is cut that is not remote.
+Order at the start: the store is checked; the topic of remote segments is found; the store is found
+to belong to it; then work begins. A store that fails is reported by one line that names what to do,
+and tried again: the node serves what it has meanwhile, and nothing is cut that is not remote.
+
+The topic is created when the node hosts the first partition that needs it, and not before: a topic
+that the first broker of a new cluster made for itself would have one replica for ever, and the loss
+of that disk would be the loss of all that is remote.
 
 Invariant: nothing is put, deleted or cut before the store was found to belong to the topic of
 remote segments of this cluster. An object in the store has the topic's id for a name. Without that,
@@ -18,7 +22,7 @@ clusters that were given one place would remove the other's objects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopics
@@ -93,6 +97,7 @@ class NodeTier:
         self._beginning: dict[PartitionKey, asyncio.Task[None]] = {}
         self._deleted: dict[int, DeletedPartitions] = {}
         self._has_changed = asyncio.Event()
+        self._has_topic = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def live(self) -> None:
@@ -128,22 +133,29 @@ class NodeTier:
 
     async def _open_store(self) -> None:
         """Check the store until it works, and let the work begin."""
-        work, failures = self.work, 0
-        topic_id = await work.topic.found()
+        work = self.work
         store = work.store.with_limits(_CHECK_LIMITS)
-        while not work.is_open:
+        await self._until_passed(store.check)
+        await self._has_topic.wait()
+        topic_id = work.topic.checked_id()
+        await self._until_passed(lambda: check_owner(store, topic_id))
+        work.is_open = True
+        self._log.info("the remote storage is ready", storage=work.store.where)
+        for tier in self._tiers.values():
+            tier.look()
+
+    async def _until_passed(self, check: Callable[[], Awaitable[None]]) -> None:
+        """Repeat a check of the store until it passes."""
+        work, failures = self.work, 0
+        while True:
             try:
-                await check_store(store, topic_id)
+                await check()
             except OtherCluster as error:
                 self._log.error(str(error), storage=work.store.where)
             except StoreError as error:
                 work.health.on_failure(error)
             else:
-                work.is_open = True
                 work.health.on_success()
-                self._log.info("the remote storage is ready", storage=work.store.where)
-                for tier in self._tiers.values():
-                    tier.look()
                 return
             failures += 1
             await asyncio.sleep(_CHECK_AGAIN.wait_s(failures, work.runtime.random))
@@ -152,23 +164,37 @@ class NodeTier:
 
     async def _follow_node(self) -> None:
         await self._door.open()
-        await self.work.topic.found()
         while True:
             self._has_changed.clear()
             try:
-                await self._update()
+                if await self._has_found_topic():
+                    await self._update()
             except KafkaError as error:
                 self._log.failure("remote segments of this node's replicas are not followed", error)
             await self._has_changed.wait()
 
-    async def _update(self) -> None:
-        """Have a tier for each replica that needs one."""
+    async def _has_found_topic(self) -> bool:
+        """Find the topic, or have it created if a replica needs it. False: none does yet."""
+        if not self._has_topic.is_set():
+            if not self.work.topic.access.partition_count and not self._wanted():
+                return False
+            await self.work.topic.found()
+            self._has_topic.set()
+        return True
+
+    def _wanted(self) -> dict[PartitionKey, tuple[HostedPartition, TierSettings]]:
+        """Return the replicas that need a tier."""
         wanted: dict[PartitionKey, tuple[HostedPartition, TierSettings]] = {}
         for partition in self._node.hosted():
             settings = self._node.settings_of(partition.topic)
             if settings is not None:
                 key = PartitionKey(partition.topic_id, partition.index)
                 wanted[key] = partition, settings
+        return wanted
+
+    async def _update(self) -> None:
+        """Have a tier for each replica that needs one."""
+        wanted = self._wanted()
         for key, tier in list(self._tiers.items()):
             if key not in wanted or wanted[key][0] != tier.partition:
                 await self._end(tier)
@@ -232,10 +258,9 @@ class NodeTier:
         return (each for each in self._tiers.values() if each.is_ready and each.partition.is_leader)
 
 
-async def check_store(store: ObjectStore, topic_id: Uuid) -> None:
-    """Check that the store can be used, and that it belongs to this topic of remote segments. The
-    first node to come makes it so. Raise StoreError, or OtherCluster."""
-    await store.check()
+async def check_owner(store: ObjectStore, topic_id: Uuid) -> None:
+    """Check that the store belongs to this topic of remote segments. The first node to come makes
+    it so. Raise StoreError, or OtherCluster."""
     name = f"{OWNER_FOLDER}/{format_uuid(topic_id)}"
     owners = {each.name async for each in store.list(OWNER_FOLDER)}
     if not owners:

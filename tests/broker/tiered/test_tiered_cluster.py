@@ -1,0 +1,132 @@
+"""Three brokers share a store: each record is read from every replica, whoever leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.tiered.tiered_cluster import (
+    ALL,
+    METADATA_PARTITIONS,
+    NAME,
+    WITHIN_S,
+    tiered_brokers,
+)
+from tests.broker.tiered.tiered_house import METADATA
+
+
+def test_all_replicas_cut_their_logs_and_each_serves_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tiered_brokers(monkeypatch) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        assert brokers.leader_of(NAME) == 1
+        for number in ALL:
+            before = brokers.store.reads[f"b{number}"]
+            assert brokers.read_all(f"r{number}") == brokers.written
+            assert brokers.store.reads[f"b{number}"] > before
+        assert {node for node, _ in brokers.store.puts} == {"b1"}
+        assert set(brokers.store.copies().values()) == {1}
+        brokers.check()
+
+
+@pytest.mark.parametrize("how", ["elected", "stopped", "killed", "power"])
+def test_a_new_leader_goes_on_copying(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """The old one has a copy under way that takes long."""
+    with tiered_brokers(monkeypatch) as brokers:
+        world, store = brokers.world, brokers.store
+        brokers.fill()
+        world.run_until(lambda: len(store.copies()) >= 3, within=WITHIN_S)
+        store.put_s = 5.0
+        begun = len(store.puts)
+        world.run_until(lambda: len(store.puts) > begun, within=WITHIN_S)
+        store.put_s = 0.0
+        match how:
+            case "elected":
+                brokers.lead(2)
+            case "stopped":
+                brokers.stop(1)
+            case "killed":
+                brokers.kill(1)
+            case "power":
+                brokers.power_loss(1)
+        world.run_until(lambda: brokers.leader_of(NAME) not in (1, -1), within=WITHIN_S)
+        successor = brokers.leader_of(NAME)
+        brokers.fill()
+        if how != "elected":
+            brokers.await_cut({2, 3})
+            brokers.start(1)
+            brokers.await_up()
+        brokers.await_cut()
+        for number in ALL:
+            assert brokers.read_all(f"r{number}") == brokers.written
+        assert {node for node, _ in store.puts} == {"b1", f"b{successor}"}
+        copies = store.copies()
+        assert sum(copies.values()) <= len(copies) + 1
+        brokers.check()
+
+
+@pytest.mark.parametrize("skips", ["false", "true"])
+def test_a_replica_without_its_disk_begins_behind_what_is_remote(
+    monkeypatch: pytest.MonkeyPatch, skips: str
+) -> None:
+    given = {"follower_fetch_last_tiered_offset_enable": skips}
+    with tiered_brokers(monkeypatch, settings=given) as brokers:
+        producer_id = brokers.new_producer_id()
+        offset = brokers.send_first_batch(producer_id)
+        brokers.fill()
+        brokers.await_cut()
+        brokers.lose_disk(3)
+        brokers.fill(5)
+        brokers.start(3)
+        brokers.await_up()
+        brokers.await_in_sync(NAME, ALL)
+        assert brokers.log_of(3).segments[0].base_offset > 0
+        brokers.fill(5)
+        brokers.lead(3)
+        for number in ALL:
+            assert brokers.read_all(f"r{number}") == brokers.written
+        count = len(brokers.written)
+        assert brokers.send_first_batch(producer_id) == offset
+        brokers.fill()
+        brokers.await_cut()
+        assert len(brokers.written) == count + 40 == brokers.log_of(3).log_end_offset
+        assert brokers.read_all() == brokers.written
+        brokers.check()
+
+
+@pytest.mark.parametrize("skips", ["false", "true"])
+def test_a_broker_that_gets_the_partition_begins_behind_what_is_remote(
+    monkeypatch: pytest.MonkeyPatch, skips: str
+) -> None:
+    given = {"follower_fetch_last_tiered_offset_enable": skips}
+    with tiered_brokers(monkeypatch, (1, 2), settings=given) as brokers:
+        producer_id = brokers.new_producer_id()
+        offset = brokers.send_first_batch(producer_id)
+        brokers.fill()
+        brokers.await_cut({1, 2})
+        brokers.lead(3)
+        assert brokers.log_of(3).segments[0].base_offset > 0
+        for number in ALL:
+            assert brokers.read_all(f"r{number}") == brokers.written
+        count = len(brokers.written)
+        assert brokers.send_first_batch(producer_id) == offset
+        brokers.fill()
+        brokers.await_cut()
+        assert len(brokers.written) == count + 40 == brokers.log_of(3).log_end_offset
+        assert brokers.read_all() == brokers.written
+        brokers.check()
+
+
+@pytest.mark.parametrize("absent", [(), (3,)])
+def test_the_topic_of_remote_segments_has_a_replica_on_each_broker(
+    monkeypatch: pytest.MonkeyPatch, absent: tuple[int, ...]
+) -> None:
+    """The brokers start one after the other, and one may be down when the topic is created."""
+    with tiered_brokers(monkeypatch, (1, 2), absent=absent) as brokers:
+        brokers.fill()
+        brokers.await_cut({1, 2})
+        for number in absent:
+            brokers.start(number)
+        for index in range(METADATA_PARTITIONS):
+            brokers.await_in_sync(METADATA, ALL, index)

@@ -1,0 +1,231 @@
+"""Three simulated brokers with tiered storage, a topic of small segments, and its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.server import remote_storage
+from moldau.broker.tiered.remote_partition import RemotePartition
+from moldau.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from moldau.records import encode_batch
+from moldau.records.builder import Producer as ProducerOfBatch
+from moldau.runtime import Runtime
+from moldau.testing.simulated_cluster import PORT
+from tests.broker.cluster.world import SimulatedBrokers, new_world
+from tests.broker.server.wire import PRODUCE_VERSION, wired
+from tests.broker.tiered.shared_store import WHERE, SharedStore
+from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
+from tests.broker.tiered.tiered_house import are_gapless, finished_ranges, remote_of
+
+NAME: Final = "t"
+PLACE: Final = TopicPartition(NAME, 0)
+ALL: Final = (1, 2, 3)
+WITHIN_S: Final = 60.0
+METADATA_PARTITIONS: Final = 2
+NODE: Final[Mapping[str, str]] = {
+    **SETTINGS,
+    "remote_storage": WHERE,
+    "rlmm_config_remote_log_metadata_topic_num_partitions": str(METADATA_PARTITIONS),
+    "replica_selector_class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "auto_leader_rebalance_enable": "false",
+}
+_CONFIGS: Final = {name.replace("_", "."): value for name, value in TOPIC.items()}
+
+
+class TieredBrokers(SimulatedBrokers):
+    """The cluster; broker N is in rack `rN`."""
+
+    def __init__(self, seed: int, store: SharedStore, given: Mapping[str, str]) -> None:
+        self.store = store
+        self.written: list[bytes] = []
+        """The values that were acknowledged, in their order."""
+        self._world = new_world(seed)
+        self._tiered = {name.replace("_", "."): value for name, value in {**NODE, **given}.items()}
+        super().__init__(self._world, 3)
+
+    def settings_of(self, number: int) -> dict[str, str]:
+        return {**super().settings_of(number), **self._tiered, "broker.rack": f"r{number}"}
+
+    # Clients.
+
+    def ask(self, action: Callable[[Admin], Coroutine[Any, Any, Any]]) -> Any:
+        """Let an administrator do something."""
+
+        async def main(runtime: Runtime) -> Any:
+            async with Admin(runtime=runtime, bootstrap_servers=self.bootstrap_servers) as admin:
+                return await action(admin)
+
+        return self.run(main, within=WITHIN_S)
+
+    def create(self, *replicas: int) -> None:
+        """Make the topic; its first replica leads."""
+        topic = NewTopic(NAME, assignments={0: list(replicas or ALL)}, configs=_CONFIGS)
+        self.ask(lambda admin: admin.create_topic(topic))
+
+    def fill(self, count: int = 40) -> None:
+        """Write records, each in a batch of its own."""
+
+        async def main(runtime: Runtime) -> None:
+            async with Producer(
+                runtime=runtime, bootstrap_servers=self.bootstrap_servers, linger_ms=0
+            ) as producer:
+                for _ in range(count):
+                    value = f"{len(self.written):08}".encode() * 25
+                    await (await producer.send(NAME, value, partition=0))
+                    self.written.append(value)
+
+        self.run(main, within=WITHIN_S)
+
+    def new_producer_id(self) -> int:
+        """Have a number for a producer that is idempotent."""
+
+        async def main(runtime: Runtime) -> int:
+            async with wired(runtime, f"b{self.leader_of(NAME)}", PORT) as wire:
+                request = InitProducerIdRequest(
+                    transactional_id=None, transaction_timeout_ms=60_000
+                )
+                answer = await wire.ask(request, InitProducerIdResponse)
+                assert answer.error_code == ErrorCode.NONE
+                return answer.producer_id
+
+        return self.run(main, within=WITHIN_S)
+
+    def send_first_batch(self, producer_id: int) -> int:
+        """Send the first batch of a producer, or send it again, and return its offset."""
+        value = b"first" * 40
+
+        async def main(runtime: Runtime) -> int:
+            producer = ProducerOfBatch(producer_id, 0, 0)
+            batch = encode_batch([(runtime.clock.wall_ms(), None, value, ())], producer=producer)
+            data = PartitionProduceData(index=0, records=batch)
+            request = ProduceRequest(
+                acks=-1,
+                timeout_ms=30_000,
+                topic_data=[TopicProduceData(name=NAME, partition_data=[data])],
+            )
+            async with wired(runtime, f"b{self.leader_of(NAME)}", PORT) as wire:
+                answer = await wire.ask(request, ProduceResponse, PRODUCE_VERSION)
+                row = answer.responses[0].partition_responses[0]
+                assert row.error_code == ErrorCode.NONE, ErrorCode(row.error_code)
+                return row.base_offset
+
+        offset = self.run(main, within=WITHIN_S)
+        if offset == len(self.written):
+            self.written.append(value)
+        return offset
+
+    def read_all(self, rack: str = "") -> list[bytes]:
+        """Read as many records as were acknowledged, from the first one on."""
+
+        async def main(runtime: Runtime) -> list[bytes]:
+            found: list[bytes] = []
+            async with Consumer(
+                runtime=runtime,
+                bootstrap_servers=self.bootstrap_servers,
+                auto_offset_reset="none",
+                client_rack=rack,
+            ) as consumer:
+                consumer.assign([PLACE])
+                consumer.seek(PLACE, 0)
+                while len(found) < len(self.written):
+                    for part in await consumer.poll(0.2):
+                        found += [bytes(each.value or b"") for each in part.records]
+            return found
+
+        return self.run(main, within=WITHIN_S)
+
+    def lead(self, number: int) -> None:
+        """Let a broker lead the topic: it becomes the preferred one."""
+        others = [each for each in ALL if each != number]
+
+        async def move(admin: Admin) -> None:
+            await admin.alter_partition_reassignments({PLACE: [number, *others]})
+
+        async def elect(admin: Admin) -> None:
+            await admin.elect_leaders([PLACE])
+
+        self.ask(move)
+        self.await_in_sync(NAME, ALL)
+        self.ask(elect)
+        self.world.run_until(lambda: self.leader_of(NAME) == number, within=WITHIN_S)
+
+    # Nodes.
+
+    def lose_disk(self, number: int) -> None:
+        """Kill a node, and let its next start find an empty disk."""
+        self.kill(number)
+        self.nodes[number].lose_disk()
+
+    # What is where.
+
+    def log_of(self, number: int) -> PartitionLog:
+        return self.logs(NAME)[number]
+
+    def remote(self, number: int) -> RemotePartition:
+        """What a broker has of the topic of remote segments."""
+        broker = self.running[number]
+        topic = broker.node.image.topics.by_name(NAME)
+        assert topic is not None
+        return remote_of(broker, topic.topic_id)
+
+    def is_cut(self, number: int) -> bool:
+        """Whether only the active segment is left on a broker's disk, and others were there."""
+        log = self.logs(NAME).get(number)
+        if log is None:
+            return False
+        segments = log.segments
+        base = segments.active.base_offset
+        return base > 0 and log.local_log_start_offset == segments[0].base_offset == base
+
+    def await_cut(self, numbers: Iterable[int] = ALL) -> None:
+        wanted = tuple(numbers)
+        self.world.run_until(lambda: all(map(self.is_cut, wanted)), within=WITHIN_S)
+
+    def check(self) -> None:
+        """What is remote has no hole, and no object is without its segment."""
+        leader = self.leader_of(NAME)
+        base = self.log_of(leader).segments.active.base_offset
+        assert are_gapless(finished_ranges(self.remote(leader)), base)
+        store = self.store
+        self.world.run_until(
+            lambda: len(store.segment_objects()) == 2 * len(self.remote(leader)), within=WITHIN_S
+        )
+        assert not self.failures, self.failures
+
+
+@contextmanager
+def tiered_brokers(
+    monkeypatch: pytest.MonkeyPatch,
+    replicas: Sequence[int] = ALL,
+    seed: int = 1,
+    *,
+    absent: Sequence[int] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[TieredBrokers]:
+    """A cluster that is up, and has the topic. Those that are absent went down before that."""
+    switch_on(monkeypatch.setattr)
+    store = SharedStore()
+    monkeypatch.setattr(remote_storage, "ObstoreBucket", store.open)
+    brokers = TieredBrokers(seed, store, settings or {})
+    with brokers.world:
+        brokers.await_up()
+        for number in absent:
+            brokers.stop(number)
+        brokers.create(*replicas)
+        yield brokers
