@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from moldau.broker.exposition import scrape
 from moldau.broker.exposition.page import Page
 from moldau.broker.share.persister import ShareKey
-from moldau.errors.codes import ErrorCode
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -672,6 +673,18 @@ def test_others_are_served_while_the_times_of_a_large_batch_are_read(size: str) 
         assert [each[0] for each in acquired(row)] == [1]
 
     run()
+
+
+@serving()
+async def test_who_waits_for_work_in_a_thread_hears_that_memory_is_short(at: Serving) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    heard: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+    at.node.coordinator_node.in_thread(fail, heard.set_result)
+    found = await heard
+    assert isinstance(found, KafkaError)
+    assert found.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @serving()

@@ -14,7 +14,7 @@ from moldau.broker.settings import group_settings
 from moldau.broker.share.counts import ShareCounts
 from moldau.broker.share.settings import ShareSettings, share_settings
 from moldau.errors import without_frames
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 from moldau.runtime.process import short_turns
@@ -85,7 +85,8 @@ class GroupsNode:
         return self._node.dead_letters
 
     def in_thread(self, work: Callable[[], T], then: Callable[[T | KafkaError], None], /) -> None:
-        """Run work in a thread, one after the other, and give its result or error to `then`."""
+        """Run work in a thread, one after the other, and give its result or error to `then`; also
+        if there is no memory for it."""
         self._node.runtime.spawn(self._run_in_thread(work, then), name="share-batches")
 
     async def _run_in_thread(
@@ -100,6 +101,9 @@ class GroupsNode:
             found = await self._node.large_lookups.result(self._node.runtime, run)
         except KafkaError as error:
             found = without_frames(error)
+        except MemoryError as error:
+            self._node.log.failure("a batch of records does not fit into the memory", error)
+            found = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no memory for the batch")
         then(found)
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:

@@ -98,9 +98,11 @@ class DeliveryTimes:
     def _known(self, header: BatchHeader) -> Sequence[TimedRun] | None:
         if self._asked != _Key(header.base_offset, header.crc):
             return None
-        if isinstance(self._found, KafkaError):
-            raise without_frames(self._found)
-        return self._found
+        found = self._found
+        if isinstance(found, KafkaError):
+            self._asked = self._found = None  # the next fetch tries again
+            raise without_frames(found)
+        return found
 
     def _read_later(self, header: BatchHeader, data: bytes | bytearray | memoryview) -> None:
         key = _Key(header.base_offset, header.crc)
