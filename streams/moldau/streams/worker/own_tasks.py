@@ -89,11 +89,14 @@ class OwnTasks:
             for where in task.inputs
         }
         wanted = tasks_of(self._plan, kept | set(partitions))
+        taken_over = {each: what for each, what in wanted.items() if each not in self.tasks}
+        # Before offsets of changelogs are requested: one that does not exist is waited for.
+        for task_id, (program, inputs) in taken_over.items():
+            await self._require_changelogs(task_id, program, inputs)
         await self._door.end_abandoned(
             [
                 where
-                for task_id, (program, _) in wanted.items()
-                if task_id not in self.tasks
+                for task_id, (program, _) in taken_over.items()
                 for where in written_changelogs(program, task_id.partition)
             ]
         )
@@ -102,8 +105,6 @@ class OwnTasks:
         )
         await self._sort_out(wanted, committed)
         new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
-        for task_id, (program, inputs) in new.items():
-            await self._require_changelogs(task_id, program, inputs)
         for task_id, (program, inputs) in new.items():
             self.tasks[task_id] = await self._gate.run(
                 self._maker.make, task_id, program, inputs, committed
