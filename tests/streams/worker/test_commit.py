@@ -273,12 +273,14 @@ async def test_damage_of_a_global_table_that_a_commit_finds_is_repaired_there(
     async def closed(task_ids: object) -> None:
         done.append(("closed", task_ids))
 
-    own = SimpleNamespace(close=closed, set_aside=lambda task: done.append(("aside", task)))
+    own = SimpleNamespace(close=closed)
+    maker = SimpleNamespace(set_aside=lambda task: done.append(("aside", task)))
     globals_ = SimpleNamespace(has=lambda path: path == "/global", heal=healed)
     ids = TaskId(0, 0), TaskId(0, 1)
     other.task_id = ids[1]
     tasks = dict(zip(ids, (one, other), strict=True))
-    worker = cast("Worker", SimpleNamespace(tasks=tasks, _own=own, _globals=globals_))
+    parts = SimpleNamespace(tasks=tasks, _own=own, _maker=maker, _globals=globals_)
+    worker = cast("Worker", parts)
 
     await Worker._close(worker, Ready(close=ids, set_aside=ids))
 
