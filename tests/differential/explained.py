@@ -160,7 +160,23 @@ def _is_smaller(difference: Difference) -> bool:
 _GRAPH: Final = "The graph of a streams group's topology is asked for and kept, without a plugin."
 _GRAPH_WHY: Final = "Kafka does so only with group.streams.topology.description.plugin.class."
 
+_OF_4_4: Final = "APIs in the versions of Apache Kafka 4.4 are served, too."
+_OF_4_4_WHY: Final = (
+    "The answers are those of Kafka 4.3; clients take the newest version that both have."
+)
+_WITH_API_VERSIONS: Final = ("administration/*", "frames/*", "recorded_*")
+
 ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
+    *_rows(
+        _OF_4_4,
+        _OF_4_4_WHY,
+        _ANYWHERE,
+        _WITH_API_VERSIONS,
+        ("api_keys[api_key=42].max_version", 2, 3),
+        ("api_keys[api_key=88].max_version", 0, 1),
+        ("api_keys[api_key=89].max_version", 0, 1),
+        ("api_keys[api_key=93]", ABSENT, {"api_key": 93, "min_version": 0, "max_version": 0}),
+    ),
     OnPurpose(
         _GRAPH,
         _GRAPH_WHY,

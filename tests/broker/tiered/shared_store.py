@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.tiered.object_store import StoredObject
 from moldau.broker.tiered.segment_objects import parse_object_name
 from moldau.broker.tiered.store_errors import StoreReason, store_error
+from tests.broker.network.virtual_pause import after
 
 if TYPE_CHECKING:
     from moldau.broker.tiered.store_address import StoreConfig
@@ -105,7 +105,7 @@ class SharedBucket:
         await self._delay(self._store.put_s if is_of_segment else 0.0)
 
     async def _delay(self, more_s: float = 0.0) -> None:
-        await asyncio.sleep(self._runtime.random.choice(_DELAYS_S) + more_s)
+        await after(self._runtime.random.choice(_DELAYS_S) + more_s)
         self._fail_sometimes("")
 
     def _fail_sometimes(self, name: str) -> None:

@@ -94,7 +94,7 @@ async def _life(talk: Talk, version: int, ids: dict[str, bytes]) -> None:
         request2 = fetch_offsets({group: {"t": [0]}}, ids, member=who, epoch=number)
         await talk.ask(f"{label} {group}", request2, versions(OffsetFetchRequest, 9))
     await talk.ask(f"delete offsets of {group}", delete_offsets(group, {"t": [0], "u": [0]}))
-    await talk.ask(f"delete {group}", DeleteGroupsRequest(groups_names=[group]))
+    await talk.ask(f"delete {group}", DeleteGroupsRequest(groups_names=[group]), 2)
     other = heartbeat(group, member, epoch, subscribed_topic_names=["u"])
     moved = await talk.ask(f"subscribes to another {group}", other, version)
     gave = heartbeat(group, member, moved.member_epoch, owned={})
@@ -104,7 +104,7 @@ async def _life(talk: Talk, version: int, ids: dict[str, bytes]) -> None:
     await talk.ask(f"leave {group}", heartbeat(group, member, -1), version)
     await talk.ask(f"leave again {group}", heartbeat(group, member, -1), version)
     await talk.ask(f"describe after {group}", describe(group))
-    await talk.ask(f"delete after {group}", DeleteGroupsRequest(groups_names=[group]))
+    await talk.ask(f"delete after {group}", DeleteGroupsRequest(groups_names=[group]), 2)
 
 
 async def _refusals(talk: Talk, every: range) -> None:

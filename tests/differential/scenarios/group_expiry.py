@@ -204,7 +204,7 @@ async def _consumer_alone(talk: Talk, ids: dict[str, bytes]) -> None:
     await talk.ask("consumer keeps offsets", fetch_offsets({group: None}, ids), 9)
     await talk.ask("consumer joins anew", heartbeat(group, "a", 0))
     await talk.ask("consumer leaves", heartbeat(group, "a", -1))
-    await talk.ask("consumer leaves a group", DeleteGroupsRequest(groups_names=[group]))
+    await talk.ask("consumer leaves a group", DeleteGroupsRequest(groups_names=[group]), 2)
 
 
 async def consumer_pair(

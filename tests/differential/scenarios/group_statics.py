@@ -154,7 +154,7 @@ async def _consumer_comes_back_for_others(talk: Talk) -> None:
     group = "others"
     await talk.ask("static joins", heartbeat(group, "a", 0, instance_id="i"))
     await talk.ask("static goes", heartbeat(group, "a", -2, instance_id="i"))
-    await talk.ask("delete while it is away", DeleteGroupsRequest(groups_names=[group]))
+    await talk.ask("delete while it is away", DeleteGroupsRequest(groups_names=[group]), 2)
     other = heartbeat(group, "b", 0, instance_id="i", subscribed_topic_names=["u"])
     await talk.ask("it wants another topic now", other)
     await talk.ask("describe what it has", describe(group))
@@ -190,4 +190,4 @@ async def _consumer_is_removed(talk: Talk, ids: dict[str, bytes]) -> None:
     await talk.ask("describe the rest", describe(group))
     await talk.ask("an admin removes b", leave(group, ("b", None)), 5)
     await talk.ask("b was removed", heartbeat(group, "b", epoch))
-    await talk.ask("delete what is empty", DeleteGroupsRequest(groups_names=[group]))
+    await talk.ask("delete what is empty", DeleteGroupsRequest(groups_names=[group]), 2)
