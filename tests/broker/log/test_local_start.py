@@ -158,6 +158,7 @@ def test_the_checkpoint_of_local_starts_is_written_only_if_there_is_one() -> Non
     path = f"/data/{names.LOCAL_STARTS}"
     assert not files.exists(path)
 
+    log.flush()
     base = log.segments[1].base_offset
     log.retention.raise_local_start(base)
     directory.checkpoints.persist_points()
@@ -182,3 +183,50 @@ def test_the_log_of_another_directory_has_both_starts() -> None:
 
     assert starts == (0, third)
     assert copy.log.leader_epochs.entries == log.leader_epochs.entries
+
+
+@pytest.mark.parametrize("flushes", range(3))
+@pytest.mark.parametrize("seed", range(20))
+def test_the_epochs_of_remote_records_are_durable_before_the_local_start_moves(
+    seed: int, flushes: int
+) -> None:
+    """Without its segments nothing on the disk says which epochs the remote records are of."""
+    machine = Machine(seed, TIERED)
+    log = machine.open()
+    for number in range(BATCHES):
+        log.append_as_leader(batch(), number // (BATCHES // 2), NOW)
+    log.update_high_watermark(log.log_end_offset)
+    expected = log.leader_epochs.entries
+    base = log.segments.active.base_offset
+    for _ in range(flushes):
+        log.retention.raise_local_start(base)
+        assert log.flushing.is_due(NOW)
+        job = log.flushing.begin()
+        job.run()
+        log.flushing.end(job)
+
+    is_cut = log.retention.raise_local_start(base)
+    machine.persist_points()
+    if is_cut:
+        assert log.delete_old_segments(NOW)
+        log.retention.remove_deleted(NOW + 1_000_000)
+    machine.lose_power()
+
+    log = machine.open()
+    assert is_cut == (flushes == 2)
+    if is_cut:
+        assert log.leader_epochs.entries == expected
+
+
+def test_a_log_without_the_epochs_of_its_remote_records_asks_for_its_history() -> None:
+    machine, log = machine_with_log()
+    log.retention.raise_local_start(log.segments[2].base_offset)
+    log.delete_old_segments(NOW)
+    assert log.state.is_history_known
+    machine.kill()
+    machine.disk.put(f"{DIRECTORY}/{names.LEADER_EPOCHS}", b"torn")
+
+    log = machine.open()
+
+    assert log.log_start_offset < log.local_log_start_offset < log.log_end_offset
+    assert not log.state.is_history_known

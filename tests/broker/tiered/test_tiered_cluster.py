@@ -130,3 +130,39 @@ def test_the_topic_of_remote_segments_has_a_replica_on_each_broker(
             brokers.start(number)
         for index in range(METADATA_PARTITIONS):
             brokers.await_in_sync(METADATA, ALL, index)
+
+
+def test_a_replica_without_the_epochs_of_remote_records_has_them_of_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tiered_brokers(monkeypatch) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        brokers.lose_epochs(3)
+        brokers.world.run_until(lambda: brokers.isr_of(NAME) == {1, 2}, within=WITHIN_S)
+        brokers.start(3)
+        brokers.await_up()
+        brokers.await_in_sync(NAME, ALL)
+        brokers.lead(3)
+        assert brokers.read_all() == brokers.written
+        brokers.check()
+
+
+def test_leaders_without_the_epochs_of_remote_records_delete_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that is remote would look like another history, and its start like the local one."""
+    with tiered_brokers(monkeypatch) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        brokers.check()
+        kept = brokers.store.segment_objects()
+        for number in ALL:
+            brokers.lose_epochs(number)
+        for number in ALL:
+            brokers.start(number)
+        brokers.await_up()
+        brokers.world.run_until(lambda: brokers.leader_of(NAME) in ALL, within=WITHIN_S)
+        brokers.world.run_for(5)
+        assert brokers.log_of(brokers.leader_of(NAME)).log_start_offset == 0
+        assert brokers.store.segment_objects() >= kept

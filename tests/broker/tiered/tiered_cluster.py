@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from moldau.broker.log import names
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.server import remote_storage
 from moldau.broker.tiered.remote_partition import RemotePartition
@@ -171,6 +172,11 @@ class TieredBrokers(SimulatedBrokers):
         """Kill a node, and let its next start find an empty disk."""
         self.kill(number)
         self.nodes[number].lose_disk()
+
+    def lose_epochs(self, number: int) -> None:
+        """Kill a node, and damage the file with the leader epochs of the topic."""
+        self.kill(number)
+        self.nodes[number].disk.put(f"/data/{NAME}-0/{names.LEADER_EPOCHS}", b"torn")
 
     # What is where.
 

@@ -44,6 +44,7 @@ class FlushJob:
         "head_offset",
         "home",
         "is_last",
+        "placed_epochs",
         "sealed",
         "truncations",
     )
@@ -71,6 +72,8 @@ class FlushJob:
         self.epochs: tuple[str, str] | None = None
         """The file of the leader epochs and its new text, which is written beside it."""
         self.epochs_changes = 0
+        self.placed_epochs = -1
+        """The changes of the epochs in the file whose name this job makes durable."""
         self.head_offset = 0
         """The base offset of the newest segment whose name this job makes durable."""
         # An empty segment has no records to lose.
@@ -137,7 +140,15 @@ class Durability:
     """The durability of the parts of a log other than its batches: names, its directory and id,
     leader epochs."""
 
-    __slots__ = ("_are_names_durable", "_changes", "_saved", "is_home_durable", "newest_head")
+    __slots__ = (
+        "_are_names_durable",
+        "_changes",
+        "_durable",
+        "_saved",
+        "are_epochs_wanted",
+        "is_home_durable",
+        "newest_head",
+    )
 
     def __init__(self, newest_head: int, is_clean: bool = False) -> None:
         """`is_clean`: the log was closed cleanly. An empty log never counts as clean, because
@@ -146,8 +157,12 @@ class Durability:
         """Whether the log's directory and its `partition.metadata` are durable."""
         self.newest_head = newest_head if is_clean else -1
         """Segments up to this offset may become the first one: their names are durable."""
+        self.are_epochs_wanted = False
+        """Whether a flush is due until the leader epochs are durable."""
         self._are_names_durable = is_clean
+        # Changes of the epochs: all, those in the file, and those in a file with a durable name.
         self._changes = self._saved = 0
+        self._durable = 0 if is_clean else -1
 
     @property
     def are_names_durable(self) -> bool:
@@ -157,6 +172,11 @@ class Durability:
     def is_settled(self) -> bool:
         """Whether all these parts are durable."""
         return self._are_names_durable and self.is_home_durable and self._saved == self._changes
+
+    @property
+    def are_epochs_durable(self) -> bool:
+        """Whether the leader epochs outlive a loss of power without any batch that has them."""
+        return self._durable == self._changes
 
     def names_changed(self) -> None:
         """Note that a file was created or renamed."""
@@ -168,7 +188,7 @@ class Durability:
 
     def epochs_saved(self) -> None:
         """Note that the file holds the leader epochs, durably."""
-        self._saved = self._changes
+        self._saved = self._durable = self._changes
 
     def cut(self, head_offset: int) -> None:
         """Note that segments behind `head_offset` are gone, and that new ones may begin at the same
@@ -177,8 +197,8 @@ class Durability:
 
     def begin(self, job: FlushJob, directory: str, epochs: LeaderEpochs) -> None:
         """Add to the job the parts that are not durable yet."""
-        if not self._are_names_durable:
-            job.directory = directory
+        if not self._are_names_durable or self._durable < self._saved:
+            job.directory, job.placed_epochs = directory, self._saved
         if not self.is_home_durable:
             job.home = directory
         if self._saved != self._changes:
@@ -191,6 +211,9 @@ class Durability:
         durable with the next flush, and until then recovery must not trust the segments that they
         cover. Raise OSError if the disk fails."""
         self.newest_head = max(self.newest_head, job.head_offset)
+        if job.directory is not None:
+            self._durable = max(self._durable, job.placed_epochs)
+            self.are_epochs_wanted &= not self.are_epochs_durable
         if job.home is not None:
             self.is_home_durable = True
         if job.epochs is None or job.epochs_changes != self._changes:

@@ -23,8 +23,11 @@ class Flushing:
         self._found_end = state.log_end_offset
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether a flush is due, because of a sealed segment or the flush settings."""
+        """Whether a flush is due, because of a sealed segment, the flush settings, or leader epochs
+        that are wanted (`Retention.raise_local_start`)."""
         state = self._state
+        if state.durability.are_epochs_wanted:
+            return True
         config = state.config
         if state.log_end_offset - state.flushed_end_offset >= config.flush_messages:
             return True

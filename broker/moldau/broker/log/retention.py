@@ -56,6 +56,10 @@ class Retention:
         """Move the start of what a tiered log holds itself up to the segment with `offset`. Return
         whether it moved. All records below it must be in remote storage. The segments go with the
         next `drop_expired`.
+
+        It moves only when the leader epochs are durable: they say which remote records are of this
+        log, and without its own batches it has them from nowhere else. Until then flushes are due,
+        and the caller tries again.
         """
         state = self._state
         assert state.config.is_tiered, "what the log loses would be lost"
@@ -63,6 +67,9 @@ class Retention:
             state.refuse_offset(offset)
         base = state.segments[state.segments.index_of(offset)].base_offset
         if base <= state.local_log_start_offset:
+            return False
+        if not state.durability.are_epochs_durable:
+            state.durability.are_epochs_wanted = True
             return False
         state.local_log_start_offset = base
         return True

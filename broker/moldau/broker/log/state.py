@@ -120,11 +120,20 @@ class LogState:
     @property
     def is_history_known(self) -> bool:
         """Whether the producers are known, and the epochs of the records that are in remote storage
-        only. A tiered log that has lost its own records may know neither; see `truncation`."""
-        end = self.log_end_offset
-        if not self.log_start_offset < self.local_log_start_offset == end:
+        only. A tiered log that has lost its own records may know neither; see `truncation`. One
+        whose file of epochs was damaged does not know the epochs."""
+        start, end = self.local_log_start_offset, self.log_end_offset
+        if self.log_start_offset >= start:
             return True
-        return end in self.snapshots.offsets
+        return self.are_epochs_known and (start < end or end in self.snapshots.offsets)
+
+    @property
+    def are_epochs_known(self) -> bool:
+        """Whether the log has the epochs of its remote records."""
+        start, earliest = self.log_start_offset, self.leader_epochs.earliest
+        if start >= self.local_log_start_offset:
+            return True
+        return earliest is not None and earliest.start_offset <= start
 
     def update_high_watermark(self, offset: int) -> bool:
         """Note that everything below `offset` is replicated, within the log's end. Return whether

@@ -56,7 +56,8 @@ class TieredReplica:
 
     @property
     def is_in_service(self) -> bool:
-        return self.partition.log.failure is None
+        state = self.partition.log.state
+        return state.failure is None and state.are_epochs_known
 
     def local_log(self) -> LocalLog:
         return _local_log(self.partition.log)

@@ -64,7 +64,8 @@ class HostedPartition(Protocol):
     def is_leader(self) -> bool: ...
     @property
     def is_in_service(self) -> bool:
-        """Whether its log can be used."""
+        """Whether its log can be used, and knows the epochs of its remote records. Without them all
+        that is remote would look like another log's."""
 
     def local_log(self) -> LocalLog:
         """Return what decisions know of its log."""

@@ -113,7 +113,7 @@ class ServedPartition:
         bound = min(request.upper, state.local_log_start_offset)
         if offset >= bound:
             return None
-        if not self.is_ready:
+        if not (self.is_ready and state.are_epochs_known):
             raise KafkaError(
                 ErrorCode.REPLICA_NOT_AVAILABLE, "remote segments are not known yet", offset=offset
             )

@@ -1,0 +1,78 @@
+"""Brokers that share a store are killed, moved and wiped while they are written to."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from tests import suites
+from tests.broker.cluster.traffic import Traffic
+from tests.broker.tiered.tiered_cluster import (
+    ALL,
+    METADATA_PARTITIONS,
+    NAME,
+    WITHIN_S,
+    TieredBrokers,
+    tiered_brokers,
+)
+from tests.broker.tiered.tiered_house import METADATA
+
+SEEDS = (18, 33, *range(1, 1 + int(os.environ.get("MOLDAU_TIERED_SEEDS", "3"))))
+"""18 and 33: power failed before the leader epochs of what was remote were durable."""
+FAULTS = 6
+
+
+def strike(brokers: TieredBrokers, random: Random) -> None:
+    """One fault. All replicas are in sync when it begins, and it is healed by the next one."""
+    number = random.choice(ALL)
+    match random.choice(("kill", "power", "stop", "lead", "disk", "isolate", "pause")):
+        case "kill":
+            brokers.kill(number)
+        case "power":
+            brokers.power_loss(number)
+        case "stop":
+            brokers.stop(number)
+        case "lead":
+            brokers.lead(number)
+        case "disk":
+            brokers.lose_disk(number)
+        case "isolate":
+            brokers.isolate(number)
+        case "pause":
+            brokers.pause(number)
+    brokers.world.run_for(random.uniform(0.1, 12))
+    brokers.heal()
+    brokers.await_up()
+    brokers.await_in_sync(NAME, ALL, within=120)
+    for index in range(METADATA_PARTITIONS):
+        brokers.await_in_sync(METADATA, ALL, index, within=120)
+
+
+@pytest.mark.parametrize("seed", suites.seeds(SEEDS, quick=1))
+def test_nothing_is_lost_by_faults(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    random = Random(seed)
+    skips = str(random.random() < 0.5).lower()
+    given = {"follower_fetch_last_tiered_offset_enable": skips}
+    with tiered_brokers(monkeypatch, seed=seed, settings=given) as brokers:
+        traffic = Traffic(brokers.bootstrap_servers)
+        traffic.pause_s = 0.05
+        produced = brokers.start_program(traffic.produce, "producer")
+        brokers.await_cut()
+        brokers.store.badness = random.choice((0.0, 0.1))
+        for _ in range(FAULTS):
+            brokers.store.put_s = random.choice((0.0, 0.0, 3.0))
+            strike(brokers, random)
+        brokers.store.badness = brokers.store.put_s = 0.0
+        acknowledged = traffic.acknowledged
+        brokers.world.run_until(lambda: traffic.acknowledged > acknowledged, within=WITHIN_S)
+        traffic.is_ending = True
+        brokers.world.run_until(lambda: produced.is_done, within=180)
+        brokers.await_cut()
+        brokers.run(traffic.read_all, "auditor", within=120)
+        for number in ALL:
+            brokers.lead(number)
+            brokers.run(traffic.read_all, f"auditor-{number}", within=120)
+        traffic.check({})
+        brokers.check()
