@@ -12,6 +12,7 @@ import pytest
 
 from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
+from tests.cli.plain_logins import plain_logins
 from tests.cli.shell import Done, Shell
 
 pytestmark = pytest.mark.real
@@ -57,18 +58,7 @@ class Secured(NamedTuple):
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("logins")
     (port,) = free_ports(1)
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    users = " ".join(f'user_{each}="p"' for each in USERS)
-    settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:{port},"
-        "CONTROLLER://localhost:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-        "SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{module} required {users};",
-        "authorizer.class.name": "standard",
-        "super.users": "User:ANONYMOUS",
-    }
+    settings = plain_logins(USERS, port)
     with SyncEmbeddedBroker(settings) as broker:
         admin = Shell(broker.bootstrap_servers)
         for topic in ("seen-orders", "secret"):

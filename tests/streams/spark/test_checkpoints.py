@@ -360,11 +360,23 @@ def test_a_copy_of_a_checkpoint_that_lacks_the_last_batch_is_told_in_one_line(
     assert sum(map(len, counts(servers, app).values())) == 20
 
 
-def test_a_setting_that_batches_cannot_follow_is_refused_by_name(
-    app: Streams, driver: Callable[..., Batches]
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"max.task.idle.ms": "500"}, {"max.task.idle.ms"}),
+        ({"group.protocol": "streams"}, {"group.protocol"}),
+        (
+            {"group.protocol": "streams", "num.standby.replicas": "1"},
+            {"group.protocol", "num.standby.replicas"},
+        ),
+    ],
+)
+def test_settings_without_effect_on_spark_are_refused_by_name(
+    given: dict[str, str], named: set[str], app: Streams, driver: Callable[..., Batches]
 ) -> None:
-    with pytest.raises(BadSettings, match=r"max\.task\.idle\.ms: 500 is not for the engine spark"):
-        driver("one", max_task_idle_ms="500")
+    with pytest.raises(BadSettings, match="is not for the engine spark") as refused:
+        driver("one", **given)
+    assert {each.name for each in refused.value.problems} == named
 
 
 def test_more_partitions_of_a_source_are_told_with_what_helps(

@@ -84,8 +84,9 @@ def test_the_page_names_each_step_that_is_refused() -> None:
     refused_rows = [each for each in cells if "refused" in each[-1]]
     named = {name for each in refused_rows for name in each[0].replace("`", "").split(", ")}
 
-    # These two are no steps of a plan: a setting and an address.
-    assert named == {*REFUSED, "max.task.idle.ms", "Spark Connect (sc://)"}
+    # These are no steps of a plan: settings and an address.
+    settings = {"max.task.idle.ms", "group.protocol", "num.standby.replicas"}
+    assert named == {*REFUSED, *settings, "Spark Connect (sc://)"}
 
 
 def test_explain_says_where_each_step_runs() -> None:

@@ -120,8 +120,8 @@ class LogState:
     @property
     def is_history_known(self) -> bool:
         """Whether the producers are known, and the epochs of the records that are in remote storage
-        only. A tiered log that has lost its own records may know neither; see `truncation`. One
-        whose file of epochs was damaged does not know the epochs."""
+        only. A tiered log that has lost its own records may know neither; see `truncation`. If
+        its file of epochs was damaged it does not know the epochs."""
         start, end = self.local_log_start_offset, self.log_end_offset
         if self.log_start_offset >= start:
             return True

@@ -85,7 +85,7 @@ class Truncation:
         """Drop all records, and let the next one follow those that `history` is about: they are in
         remote storage, from `log_start_offset` on. Durable on return.
 
-        A replica calls it whose leader does not have the records any more that come next here.
+        A replica calls it when the leader no longer has the records that come next here.
         """
         state = self._state
         assert state.config.is_tiered, "what is below would be lost"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.log.offset_lookup import EARLIEST, LATEST
 from moldau.broker.replication.follower import Action, Marks
 from moldau.broker.replication.leader_fetch import LeaderFetch, LogStep, Refusal, RequestedPartition
-from moldau.broker.replication.rebuild import AskedLeader, find_start
+from moldau.broker.replication.rebuild import LeaderQueries, find_start
 from moldau.broker.replication.session import FollowerPosition, FollowerSessionRequest
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -360,9 +360,9 @@ class LeaderFetcher:
         else:
             self._core.on_ends(asked, start.offset, end.offset, self._now_ms())
 
-    def _ask(self, partition: Partition) -> AskedLeader:
+    def _ask(self, partition: Partition) -> LeaderQueries:
         ground = self._ground
-        return AskedLeader(ground.peers, ground.node_id, self._leader_id, partition)
+        return LeaderQueries(ground.peers, ground.node_id, self._leader_id, partition)
 
     # Beginning behind remote records.
 

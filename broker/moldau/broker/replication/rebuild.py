@@ -52,7 +52,7 @@ class OffsetOfLeader(NamedTuple):
     epoch: int
 
 
-class AskedLeader:
+class LeaderQueries:
     """Questions about one partition to its leader, in the leader epoch of the follower."""
 
     def __init__(self, peers: Peers, node_id: int, leader_id: int, partition: Partition) -> None:
@@ -112,7 +112,7 @@ class AskedLeader:
 
 
 async def find_start(
-    leader: AskedLeader,
+    leader: LeaderQueries,
     marks: Marks,
     history: RemoteHistory | None,
     *,
@@ -152,7 +152,7 @@ async def find_start(
     return RemoteStart(found, ends.log_start_offset)
 
 
-async def _point_at(leader: AskedLeader, offset: int, epoch: int) -> LogPoint:
+async def _point_at(leader: LeaderQueries, offset: int, epoch: int) -> LogPoint:
     earlier = await leader.epoch_end(epoch - 1) if epoch > 0 else _NO_EPOCH_END
     return follower.point_before(offset, epoch, earlier)
 

@@ -74,14 +74,14 @@ class ConsumerMember(HeartbeatMember):
 
     # Heartbeats
 
-    def _request(self, epoch: int, told: Mapping[str, Any]) -> ConsumerGroupHeartbeatRequest:
+    def _request(self, epoch: int, news: Mapping[str, Any]) -> ConsumerGroupHeartbeatRequest:
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.terms.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
             instance_id=self.terms.instance_id,
         )
-        for name, each in told.items():
+        for name, each in news.items():
             if name == OWNED:
                 request.topic_partitions = [
                     TopicPartitions(topic_id=topic, partitions=list(found)) for topic, found in each
@@ -162,7 +162,7 @@ class ConsumerMember(HeartbeatMember):
         left = tuple(each for each in self.owned if each not in gone)
         giving_up, taking = reassigned(left, known)
         taking = replace(taking, ids=known)
-        if taking.partitions and self._is_telling_what_it_owns():
+        if taking.partitions and self._is_reporting_owned():
             return  # its response calls this method again
         changes = [Change(Kind.LOST, tuple(gone), left)] if gone else []
         changes += [] if giving_up is None else [giving_up]
@@ -184,5 +184,5 @@ class ConsumerMember(HeartbeatMember):
         """Report the target as reached, or as far as topic names are known."""
         if not self._unknown:
             super()._acknowledge()
-        elif self._told.get(OWNED) != self._owned_report():
+        elif self._reported.get(OWNED) != self._owned_report():
             self._next_heartbeat = 0.0

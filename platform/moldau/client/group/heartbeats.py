@@ -105,21 +105,21 @@ class HeartbeatMember(Member, ABC):
         super().__init__(terms)
         self._retries = Retries(terms.backoff, random)
         self._asked: Ask | None = None
-        self._tells_owned = False
+        self._reports_owned = False
         """Whether the pending heartbeat says what is owned."""
         self.state = HeartbeatState.OUT
         self.member_id = member_id
         self.epoch = JOIN_EPOCH
         self._interval_s = _FIRST_INTERVAL_S
         self._next_heartbeat = 0.0
-        self._told: dict[str, object] = {}
-        self._telling: dict[str, object] = {}
+        self._reported: dict[str, object] = {}
+        self._reporting: dict[str, object] = {}
 
     # What each kind of group decides
 
     @abstractmethod
-    def _request(self, epoch: int, told: Mapping[str, Any]) -> Request:
-        """Return a heartbeat that reports `told`."""
+    def _request(self, epoch: int, news: Mapping[str, Any]) -> Request:
+        """Return a heartbeat that reports `news`."""
 
     @abstractmethod
     def _parting(self) -> Request:
@@ -231,7 +231,7 @@ class HeartbeatMember(Member, ABC):
         self._waits_no_more = False
         self.epoch = JOIN_EPOCH
         self._forget_target()
-        self._told = {}
+        self._reported = {}
         self._next_heartbeat = 0.0
         self._go(HeartbeatState.JOINING)
 
@@ -260,30 +260,30 @@ class HeartbeatMember(Member, ABC):
         if self._is_giving_up and now >= self._poll_deadline():
             self._expire()
         if not self._is_giving_up:
-            return self._ask(self._parting(), tells_owned=False)
+            return self._ask(self._parting(), reports_owned=False)
         if self.epoch <= JOIN_EPOCH:
             return Ready(wake=self._poll_deadline())
         if now < self._next_heartbeat:
             return Ready(wake=min(self._next_heartbeat, self._poll_deadline()))
         self._next_heartbeat = now + self._interval_s
-        told: dict[str, object] = {}
+        news: dict[str, object] = {}
         if self._running is None or self._running.kind is Kind.REVOKED:
             # Nothing new is being taken. If the response with the member's new epoch was lost, the
             # coordinator recognizes the member by what it owns.
-            told[OWNED] = self._owned_report()
-        return self._ask(self._request(self.epoch, told), tells_owned=OWNED in told)
+            news[OWNED] = self._owned_report()
+        return self._ask(self._request(self.epoch, news), reports_owned=OWNED in news)
 
-    def _ask(self, request: Request, tells_owned: bool) -> Ready:
+    def _ask(self, request: Request, reports_owned: bool) -> Ready:
         self._asked = Ask(request, self.response)
-        self._tells_owned = tells_owned
+        self._reports_owned = reports_owned
         return Ready(self._asked)
 
-    def _is_telling_what_it_owns(self) -> bool:
+    def _is_reporting_owned(self) -> bool:
         """Whether a heartbeat that says what is owned is pending; nothing new is taken until its
         response. 1. The heartbeat reports less than is taken now, 2. the coordinator gets it late,
         when it is about to take that away, 3. it concludes that there is nothing to give up, and
         assigns it to another member at once."""
-        return self._asked is not None and self._tells_owned
+        return self._asked is not None and self._reports_owned
 
     def _expire(self) -> None:
         super()._expire()
@@ -291,12 +291,14 @@ class HeartbeatMember(Member, ABC):
 
     def _heartbeat(self) -> tuple[Request, bool]:
         """Return a heartbeat with all that the coordinator does not know yet, and whether it says
-        what is owned: before or after changes, not during them; see `_is_telling_what_it_owns`."""
+        what is owned: before or after changes, not during them; see `_is_reporting_owned`."""
         owned = self._owned_report()
-        self._telling = self._report()
+        self._reporting = self._report()
         if self.state is HeartbeatState.JOINING or not self._is_changing:
-            self._telling[OWNED] = owned
-        news = {name: each for name, each in self._telling.items() if self._told.get(name) != each}
+            self._reporting[OWNED] = owned
+        news = {
+            name: each for name, each in self._reporting.items() if self._reported.get(name) != each
+        }
         if self.state is HeartbeatState.ACKNOWLEDGING:
             news[OWNED] = owned
         return self._request(self.epoch, news), OWNED in news
@@ -315,7 +317,7 @@ class HeartbeatMember(Member, ABC):
             if self._leaves_later and not isinstance(answer, KafkaError):
                 self._leaves_on(answer)
         elif isinstance(answer, KafkaError):
-            self._told = {}
+            self._reported = {}
             self._retries.put_off(now) if answer.retriable else self._fail(answer)
         else:
             heard: Any = answer
@@ -335,8 +337,8 @@ class HeartbeatMember(Member, ABC):
 
     def _accepted(self, answer: Any, now: float) -> None:
         self._retries.worked()
-        if self._told or OWNED in self._telling:
-            self._told = self._telling  # else send all: a full request gets a full response
+        if self._reported or OWNED in self._reporting:
+            self._reported = self._reporting  # else send all: a full request gets a full response
         self._interval_s = answer.heartbeat_interval_ms / 1000
         self._next_heartbeat = now + self._interval_s
         self.epoch = answer.member_epoch
@@ -354,7 +356,7 @@ class HeartbeatMember(Member, ABC):
     # Ends and new beginnings
 
     def _refused(self, code: ErrorCode, message: str, now: float) -> None:
-        self._told = {}
+        self._reported = {}
         if code in _FENCED or (code is ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > JOIN_EPOCH):
             self._fence()
         elif code.retriable:

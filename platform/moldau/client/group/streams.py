@@ -204,14 +204,14 @@ class StreamsMember(HeartbeatMember):
 
     # Heartbeats
 
-    def _request(self, epoch: int, told: Mapping[str, Any]) -> StreamsGroupHeartbeatRequest:
+    def _request(self, epoch: int, news: Mapping[str, Any]) -> StreamsGroupHeartbeatRequest:
         request = StreamsGroupHeartbeatRequest(
             group_id=self.terms.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
             endpoint_information_epoch=self._endpoint_epoch,
         )
-        for name, each in told.items():
+        for name, each in news.items():
             if name == OWNED:
                 active, standby, warmup = each
                 request.active_tasks = _as_message(active)
@@ -377,7 +377,7 @@ class StreamsMember(HeartbeatMember):
             return
         giving_up, taking = reassigned(self.owned, self._partitions(self._target.active))
         is_new = bool(taking.partitions) or not self._target.copies <= self.tasks.copies
-        if is_new and self._is_telling_what_it_owns():
+        if is_new and self._is_reporting_owned():
             return  # its response calls this method again
         self._planned = self._target
         if giving_up is not None or taking.partitions or self._target != self.tasks:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.config import BadSettings, Problem
+from moldau.config.table import Row
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.plan.layout import Layout
@@ -20,9 +21,22 @@ from moldau.streams.spark.lakes import LakeVersions
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.topics import prepare
-from moldau.streams.worker.settings import AppSettings, max_task_idle_ms
+from moldau.streams.worker.settings import (
+    AppSettings,
+    group_protocol,
+    max_task_idle_ms,
+    num_standby_replicas,
+)
 
 _DRIVER_BYTES: Final = 8
+_BY_SPARK: Final = "Spark decides where a task runs, and keeps its state"
+_NOT_FOR_SPARK: Final[Mapping[Row, str]] = {
+    max_task_idle_ms: "a task takes what its inputs have when a batch begins, in the order of "
+    "times, and waits for no others",
+    group_protocol: _BY_SPARK,
+    num_standby_replicas: _BY_SPARK,
+}
+"""Settings that would have no effect, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,7 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     check(plan)
     own = {name: each for name, each in given.items() if name == BATCH_RECORDS}
     settings = checked({name: each for name, each in given.items() if name not in own})
-    _refuse_idle(settings)
+    _refuse_settings(settings)
     most = batch_records(own)
     lakes = LakeVersions(plan.lake_tables)
     programs = {each.index: pickled(each) for each in plan.programs}
@@ -68,16 +82,12 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     return Preparation(lakes, programs, settings, cache_bytes, layout, kept, most, driver)
 
 
-def _refuse_idle(settings: AppSettings) -> None:
-    given = settings.own[max_task_idle_ms]
-    if given != max_task_idle_ms.default:
-        raise BadSettings(
-            [
-                Problem(
-                    max_task_idle_ms.name,
-                    "is not for the engine spark: a task takes what its inputs have when a batch "
-                    "begins, in the order of times, and waits for no others: leave it out",
-                    str(given),
-                )
-            ]
-        )
+def _refuse_settings(settings: AppSettings) -> None:
+    """Raise BadSettings if one is given that has no effect here."""
+    problems = [
+        Problem(row.name, f"is not for the engine spark: {why}: leave it out", str(given))
+        for row, why in _NOT_FOR_SPARK.items()
+        if (given := settings.own[row]) != row.default
+    ]
+    if problems:
+        raise BadSettings(problems)
