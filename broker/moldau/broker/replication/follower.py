@@ -129,7 +129,8 @@ def on_ends(marks: Marks, leader_start: int, leader_end: int) -> FollowerAction:
 
 def on_leader_ends(marks: Marks, ends: LeaderEnds, *, is_remote_skipped: bool) -> FollowerAction:
     """Return what a follower does when its leader has these ends: its log may have to begin behind
-    remote records. `is_remote_skipped`: a new replica copies nothing that is remote already (KIP-1023)."""
+    remote records. `is_remote_skipped`: a new replica copies nothing that is remote already
+    (KIP-1023)."""
     is_new = marks.log_end_offset == 0
     is_skipping = is_remote_skipped and is_new and ends.log_end_offset > 0
     start, local_start = ends.log_start_offset, ends.local_start_offset
@@ -149,8 +150,8 @@ def epoch_at(ends: LeaderEnds, offset: int) -> int:
 
 
 def point_before(offset: int, epoch: int, earlier: EpochEnd) -> LogPoint:
-    """Return the point at an offset; the record there is of `epoch`. `earlier` is the leader's largest
-    epoch below that, and its end."""
+    """Return the point at an offset; the record there is of `epoch`. `earlier` is the
+    leader's largest epoch below that, and its end."""
     is_earlier = earlier.epoch != NO_EPOCH and earlier.end_offset >= offset
     return LogPoint(earlier.epoch if is_earlier else epoch, offset)
 
