@@ -342,6 +342,15 @@ def test_what_hinders_the_group_is_logged_once_and_asked_for_soon() -> None:
     assert played.request().member_epoch == 1
 
 
+def test_a_group_that_waits_for_more_members_is_no_warning() -> None:
+    played = Played()
+    status = [Status(status_code=5, status_detail="Assignment delayed")]
+    played.request()
+    played.answer_with(response(1, {}, status=status))
+    assert played.member.statuses == ("Assignment delayed",)
+    assert played.member.notices == []
+
+
 def test_owners_of_partitions_come_with_the_endpoints() -> None:
     played = Played()
     played.request()

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 _NO_ENDPOINTS: Final = -1
 _NOT_SENT: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """No broker was reached, so no response was lost."""
+_DELAYED: Final = 5
+"""The status of a group that waits for more members before it assigns tasks."""
 _SOON_S: Final = 0.2
 """How soon a member without tasks asks again for those that its group delays."""
 _HINTS: Final[Mapping[ErrorCode, str]] = {
@@ -318,11 +320,13 @@ class StreamsMember(HeartbeatMember):
         self.active_owners, self.standby_owners = active, standby
 
     def _take_statuses(self, answer: StreamsGroupHeartbeatResponse) -> None:
-        """Log what hinders the group, once."""
-        found = tuple(each.status_detail for each in answer.status or ())
-        for detail in found:
-            if detail not in self.statuses:
-                self.notices.append(MoldauError(detail, group=self.terms.group_id))
+        """Log what hinders the group, once. That it waits for more members at its start is no
+        hindrance."""
+        given = answer.status or ()
+        found = tuple(each.status_detail for each in given)
+        for each in given:
+            if each.status_code != _DELAYED and each.status_detail not in self.statuses:
+                self.notices.append(MoldauError(each.status_detail, group=self.terms.group_id))
         self.statuses = found
 
     def _forget_target(self) -> None:
