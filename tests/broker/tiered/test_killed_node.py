@@ -22,9 +22,9 @@ from moldau.runtime.node_processes import free_ports
 from tests.broker.server.houses import House
 from tests.broker.server.wire import wired
 from tests.broker.tiered.stores import folder_store, on_runtime
-from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
 from tests.broker.tiered.tiered_house import is_cut, objects, remote_of, until
 from tests.broker.tiered.tiered_node import HOST, UP
+from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -49,8 +49,7 @@ def node(directory: Path, port: int, store: Path) -> Iterator[subprocess.Popen[s
             process.kill()
 
 
-def test_nothing_is_lost_by_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    switch_on(monkeypatch.setattr)
+def test_nothing_is_lost_by_kills(tmp_path: Path) -> None:
     directory, store = tmp_path / "node", tmp_path / "store"
     directory.mkdir()
     store.mkdir()

@@ -30,7 +30,6 @@ from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import Wire
 from tests.broker.tiered.stores import on_runtime
-from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
 from tests.broker.tiered.tiered_house import (
     LOOK_S,
     PATIENCE_S,
@@ -46,14 +45,10 @@ from tests.broker.tiered.tiered_house import (
     remote_of,
     until,
 )
+from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 from tests.peers.apache_kafka import fetch_or_skip
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(autouse=True)
-def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    switch_on(monkeypatch.setattr)
 
 
 async def fill(wire: Wire, topic: str = "t", count: int = 60) -> None:

@@ -10,7 +10,6 @@ from tests.broker.server.houses import house
 from tests.broker.tiered import s3_servers
 from tests.broker.tiered.s3_servers import BUCKET, REGION, S3Server
 from tests.broker.tiered.stores import on_runtime, s3_store
-from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
 from tests.broker.tiered.tiered_house import (
     VALUE,
     finished_ranges,
@@ -19,13 +18,9 @@ from tests.broker.tiered.tiered_house import (
     remote_of,
     until,
 )
+from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
-
-
-@pytest.fixture(autouse=True)
-def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    switch_on(monkeypatch.setattr)
 
 
 def address(server: S3Server, prefix: str, bucket: str = BUCKET) -> dict[str, str]:

@@ -31,8 +31,8 @@ from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.world import SimulatedBrokers, new_world
 from tests.broker.server.wire import PRODUCE_VERSION, wired
 from tests.broker.tiered.shared_store import WHERE, SharedStore
-from tests.broker.tiered.switched_on import SETTINGS, TOPIC, switch_on
 from tests.broker.tiered.tiered_house import are_gapless, finished_ranges, remote_of
+from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 
 NAME: Final = "t"
 PLACE: Final = TopicPartition(NAME, 0)
@@ -225,7 +225,6 @@ def tiered_brokers(
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[TieredBrokers]:
     """A cluster that is up, and has the topic. Those that are absent went down before that."""
-    switch_on(monkeypatch.setattr)
     store = SharedStore()
     monkeypatch.setattr(remote_storage, "ObstoreBucket", store.open)
     brokers = TieredBrokers(seed, store, settings or {})

@@ -13,7 +13,6 @@ from moldau.config import overrides
 from moldau.logging import Level, Loggers
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from tests.broker.tiered.switched_on import switch_on
 
 UP = "up"
 HOST = "127.0.0.1"
@@ -32,5 +31,4 @@ async def serve(runtime: Runtime) -> None:
 
 
 if __name__ == "__main__":
-    switch_on()
     run(serve, node=HOST)

@@ -17,23 +17,12 @@ from moldau.broker.settings import (
     replication,
     sasl,
     security,
-    tiered,
     transaction,
 )
 from moldau.broker.settings.of_listener import OAUTHBEARER, OwnName, own_values
 from moldau.config import GivenValue, Settings
 from moldau.config.table import Row
 from moldau.link.login.oauth_settings import CALLBACKS
-
-# Remote segments are written, deleted and cut, and not read yet. The switch of tiered storage: when
-# they are read, delete this, its line in UNBUILT, and the lines of tiered storage in `waiting`.
-TIERED: Final[tuple[tuple[Row, str], ...]] = (
-    (tiered.remote_log_storage_system_enable, "tiered storage"),
-    (tiered.remote_storage, "tiered storage"),
-    (tiered.remote_storage_endpoint, "tiered storage"),
-    (tiered.remote_storage_region, "tiered storage"),
-    (tiered.remote_storage_encryption_keys, "tiered storage"),
-)
 
 # Rows that must be empty or false, and the features that they need.
 UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
@@ -43,7 +32,6 @@ UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
     (quota.client_quota_callback_class, "a quota plugin"),
     (creation.create_topic_policy_class_name, "a policy for new topics"),
     (creation.alter_config_policy_class_name, "a policy for changes of settings"),
-    *TIERED,
     (transaction.transaction_two_phase_commit_enable, "two-phase commit"),
 )
 

@@ -29,7 +29,6 @@ WAITING: Final[Mapping[str, str]] = {
     "controller.socket.timeout.ms": _QUORUM,
     "group.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "log.dir.failure.timeout.ms": _QUORUM,
-    "log.local.retention.": _TIERED,
     "metadata.max.idle.interval.ms": _QUORUM,
     "metric.reporters": _REPORTERS,
     "metrics.": _REPORTERS,
