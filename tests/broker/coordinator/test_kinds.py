@@ -39,15 +39,12 @@ class Queue(ClassicGroup):
     """A group of another kind, which remembers its records. (No kind of the product is missing
     here: it takes the place of one that only the log knows.)"""
 
+    kind = GroupKind.CONSUMER
     downgrade = None
 
     def __init__(self, group_id: str, services: GroupServices) -> None:
         super().__init__(group_id, services)
         self.seen: list[str] = []
-
-    @property
-    def kind(self) -> GroupKind:
-        return GroupKind.CONSUMER
 
     def replay(self, key: LogKey, value: LogValue | None) -> None:
         self.seen.append(f"{type(key).__name__}{'' if value else ' gone'}")

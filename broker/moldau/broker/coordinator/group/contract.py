@@ -27,6 +27,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 
 if TYPE_CHECKING:
@@ -166,8 +167,7 @@ class Group(Protocol):
     expires: ClassVar[bool]
     """Whether a group without members is deleted when it has no offsets left."""
 
-    @property
-    def kind(self) -> GroupKind: ...
+    kind: ClassVar[GroupKind]
 
     @property
     def protocol_type(self) -> str:
@@ -296,12 +296,35 @@ class ClassicGroup(ClassicMembers, Protocol):
 
 
 class RecordedGroup(Group, Protocol):
-    """A group with a record for itself, and records for its members."""
+    """A group with a record for itself, and records for its members. The rules that most kinds
+    share have their bodies here: a kind overrides those that differ."""
 
     @property
     def downgrade(self) -> Downgrade | None:
-        """Information for the classic group that the last records of this group create."""
-        ...
+        """Information for the classic group that the last records of this group create. None if
+        only an empty group of this kind makes room for a classic one."""
+        return None
+
+    def on_commit(self, member_id: str, now_ms: int) -> None:
+        """Do nothing: only heartbeats keep a member alive."""
+        return
+
+    def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
+        """Return the time of the commit: the age of an offset counts from it. (Offsets of topics
+        that members read do not expire.)"""
+        return committed_ms
+
+    def check_offset_delete(self) -> None:
+        """Allow the deletion: offsets of topics that no member reads may be deleted."""
+        return
+
+    def check_delete(self) -> None:
+        if not self.is_empty:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def on_unloaded(self) -> tuple[Ticket, ...]:
+        """Return no tickets: requests of these groups are never parked."""
+        return ()
 
     def replay(self, key: LogKey, value: LogValue | None) -> None:
         """Apply one record of the group. The class of the key says which record it is; without a

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 class ClassicGroup:
     """A group of the classic protocol, or one that only has offsets."""
 
+    kind: ClassVar[GroupKind] = GroupKind.CLASSIC
     expires: ClassVar[bool] = True
 
     def __init__(self, group_id: str, services: GroupServices) -> None:
@@ -72,10 +73,6 @@ class ClassicGroup:
         self._group = Membership(group_id)
         self._pending: Pending | None = None
         self._is_recorded = False
-
-    @property
-    def kind(self) -> GroupKind:
-        return GroupKind.CLASSIC
 
     @property
     def state(self) -> ClassicGroupState:

@@ -63,6 +63,7 @@ from moldau.broker.coordinator.group.contract import (
     GroupKind,
     GroupServices,
     PartitionCheck,
+    RecordedGroup,
 )
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
@@ -230,9 +231,10 @@ def replay(state: ConsumerGroupState, key: LogKey, value: LogValue | None) -> No
             raise AssertionError(f"{type(other).__name__} is no record of a consumer group")
 
 
-class ConsumerGroup:
+class ConsumerGroup(RecordedGroup):
     """One consumer group: see `contract.ConsumerGroup` for the contract of each call."""
 
+    kind: ClassVar[GroupKind] = GroupKind.CONSUMER
     expires: ClassVar[bool] = True
 
     def __init__(self, group_id: str, services: GroupServices) -> None:
@@ -242,10 +244,6 @@ class ConsumerGroup:
         # Expressions that were resolved before the group was loaded are resolved again after the
         # first heartbeat.
         self.state.volatile.topics_version = services.cluster.version
-
-    @property
-    def kind(self) -> GroupKind:
-        return GroupKind.CONSUMER
 
     @property
     def protocol_type(self) -> str:
@@ -317,23 +315,8 @@ class ConsumerGroup:
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         check_fetch(self.state, member_id, member_epoch)
 
-    def on_commit(self, member_id: str, now_ms: int) -> None:
-        """Do nothing: only heartbeats keep a member alive."""
-
     def is_subscribed_to(self, topic: str) -> bool:
         return self.state.is_subscribed_to(topic)
-
-    def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        """Return the time of the commit: the age of an offset counts from it. (Offsets of topics
-        that members read do not expire.)"""
-        return committed_ms
-
-    def check_delete(self) -> None:
-        if self.state.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
-    def check_offset_delete(self) -> None:
-        """Allow the deletion: offsets of topics that no member reads may be deleted."""
 
     def tombstones(self) -> tuple[LogRecord, ...]:
         return tombstones(self.state)
@@ -346,10 +329,6 @@ class ConsumerGroup:
     def on_loaded(self, now_ms: int) -> Outcome:
         classic_members.begin_sessions(self.state, now_ms, self._session_ms)
         return NOTHING
-
-    def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Return no tickets: requests of a consumer group are never parked."""
-        return ()
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
         """Note the change. The next heartbeat of any member compares the group's topics with the

@@ -14,10 +14,10 @@ from typing import ClassVar
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.contract import (
-    Downgrade,
     GroupKind,
     GroupServices,
     PartitionCheck,
+    RecordedGroup,
 )
 from moldau.broker.coordinator.group.share import heartbeat, initialization, records
 from moldau.broker.coordinator.group.share.state import ShareGroupState
@@ -33,9 +33,10 @@ PROTOCOL_TYPE = "share"
 ASSIGNOR = "simple"
 
 
-class ShareGroup:
+class ShareGroup(RecordedGroup):
     """One share group: see `contract.RecordedGroup` for the contract of each call."""
 
+    kind: ClassVar[GroupKind] = GroupKind.SHARE
     expires: ClassVar[bool] = False
     """Its offsets are not here, and what it still has to do must wait for its next member."""
 
@@ -43,10 +44,6 @@ class ShareGroup:
         """Create an empty group without records."""
         self.group_id = group_id
         self.state = ShareGroupState(group_id, services)
-
-    @property
-    def kind(self) -> GroupKind:
-        return GroupKind.SHARE
 
     @property
     def protocol_type(self) -> str:
@@ -59,11 +56,6 @@ class ShareGroup:
     @property
     def is_empty(self) -> bool:
         return not self.state.members
-
-    @property
-    def downgrade(self) -> Downgrade | None:
-        """Return None: a share group is never converted."""
-        return None
 
     # Members.
 
@@ -86,14 +78,8 @@ class ShareGroup:
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         raise self._no_consumers()
 
-    def on_commit(self, member_id: str, now_ms: int) -> None:
-        """Do nothing: no commit passes `check_commit`."""
-
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.state.names
-
-    def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        return committed_ms
 
     def check_offset_delete(self) -> None:
         raise self._no_consumers()
@@ -101,10 +87,6 @@ class ShareGroup:
     def _no_consumers(self) -> KafkaError:
         text = f"Group {self.group_id} is not a consumer group."
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
-
-    def check_delete(self) -> None:
-        if self.state.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def tombstones(self) -> tuple[LogRecord, ...]:
         members = (
@@ -157,10 +139,6 @@ class ShareGroup:
         for member_id in self.state.members:
             self.state.volatile.deadlines.set(Due.SESSION, member_id, now_ms + session_ms)
         return initialization.on_topics_changed(self.state)
-
-    def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Return no tickets: requests of a share group are never parked."""
-        return ()
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
         """Forget topics that are gone. The next heartbeat compares the rest with the metadata."""

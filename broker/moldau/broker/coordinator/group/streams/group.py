@@ -13,10 +13,10 @@ from typing import ClassVar, Final
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.contract import (
-    Downgrade,
     GroupKind,
     GroupServices,
     PartitionCheck,
+    RecordedGroup,
 )
 from moldau.broker.coordinator.group.streams import departure, heartbeat, records
 from moldau.broker.coordinator.group.streams.description import described
@@ -41,19 +41,16 @@ _MEMBER_EPOCHS_SINCE: Final = 9
 """Older versions of OffsetCommit do not know member epochs."""
 
 
-class StreamsGroup:
+class StreamsGroup(RecordedGroup):
     """One streams group."""
 
+    kind: ClassVar[GroupKind] = GroupKind.STREAMS
     expires: ClassVar[bool] = True
 
     def __init__(self, group_id: str, services: GroupServices) -> None:
         """Create an empty group without records."""
         self.group_id = group_id
         self.state = StreamsGroupState(group_id, services)
-
-    @property
-    def kind(self) -> GroupKind:
-        return GroupKind.STREAMS
 
     @property
     def protocol_type(self) -> str:
@@ -66,11 +63,6 @@ class StreamsGroup:
     @property
     def is_empty(self) -> bool:
         return not self.state.members
-
-    @property
-    def downgrade(self) -> Downgrade | None:
-        """Return None: only an empty group makes room for a classic one."""
-        return None
 
     # Members.
 
@@ -143,21 +135,8 @@ class StreamsGroup:
         if member_epoch != member.epoch:
             raise _stale(member, member_epoch)
 
-    def on_commit(self, member_id: str, now_ms: int) -> None:
-        """Do nothing: only heartbeats keep a member alive."""
-
     def is_subscribed_to(self, topic: str) -> bool:
         return not self.is_empty and self.state.reads(topic)
-
-    def offset_age_since_ms(self, committed_ms: int, topic: str) -> int | None:
-        return committed_ms
-
-    def check_offset_delete(self) -> None:
-        """Allow the deletion: offsets of topics that no member reads may be deleted."""
-
-    def check_delete(self) -> None:
-        if self.state.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def tombstones(self) -> tuple[LogRecord, ...]:
         members = (
@@ -184,10 +163,6 @@ class StreamsGroup:
         for member_id in self.state.members:
             self.state.volatile.deadlines.set(Due.SESSION, member_id, now_ms + session_ms)
         return NOTHING
-
-    def on_unloaded(self) -> tuple[Ticket, ...]:
-        """Return no tickets: requests of a streams group are never parked."""
-        return ()
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
         """Forget the configured topology if one of its topics changed. The next heartbeat of any
