@@ -31,8 +31,6 @@ from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.segment import Segment
 from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
 from moldau.broker.tiered.key_ring import KeyRing
-from moldau.broker.tiered.object_store import ObjectStore
-from moldau.broker.tiered.obstore_bucket import ObstoreBucket
 from moldau.broker.tiered.remote_reader import PREFETCHED_CHUNKS, RemoteReader
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId, SegmentState
 from moldau.broker.tiered.segment_objects import (
@@ -42,7 +40,9 @@ from moldau.broker.tiered.segment_objects import (
     object_name,
 )
 from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
-from moldau.broker.tiered.store_address import StoreConfig, parse_address
+from moldau.objects.object_store import ObjectStore
+from moldau.objects.obstore_bucket import ObstoreBucket
+from moldau.objects.store_address import StoreConfig, parse_address
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
 from moldau.runtime.real import run

@@ -437,9 +437,9 @@ def _tls(installed: Installed) -> None:
 _TIERED: Final = """
 import base64, pathlib
 from moldau.broker.tiered.key_ring import parse_key_ring
-from moldau.broker.tiered.object_store import ObjectStore
-from moldau.broker.tiered.obstore_bucket import ObstoreBucket
-from moldau.broker.tiered.store_address import StoreConfig, parse_address
+from moldau.objects.object_store import ObjectStore
+from moldau.objects.obstore_bucket import ObstoreBucket
+from moldau.objects.store_address import StoreConfig, parse_address
 from moldau.runtime.real import run
 
 async def main(runtime):

@@ -9,8 +9,8 @@ import pytest
 from moldau.broker.replication.quota import ReplicationQuota
 from moldau.broker.tiered.remote_reads import ReadLimits
 from moldau.broker.tiered.segment_objects import ObjectKind, object_name
-from moldau.broker.tiered.store_errors import StoreReason
 from moldau.errors.codes import ErrorCode
+from moldau.objects.store_errors import StoreReason
 from moldau.protocol.messages.fetch import FetchResponse
 from moldau.protocol.messages.list_offsets import ListOffsetsResponse
 from moldau.records import HEADER_BYTES, read_header

@@ -21,7 +21,6 @@ from moldau.broker.log.segment import Segment
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.broker.replication.partition import Partition
 from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
-from moldau.broker.tiered.object_store import ObjectStore, StoredObject, StoreLimits
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_reader import RemoteReader
 from moldau.broker.tiered.remote_reads import FetchQuota, ReadLimits, RemoteReads
@@ -34,8 +33,9 @@ from moldau.broker.tiered.remote_segment import (
 from moldau.broker.tiered.segment_objects import Section
 from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
 from moldau.broker.tiered.served_partition import ServedPartition
-from moldau.broker.tiered.store_errors import StoreReason, store_error
 from moldau.logging import Loggers
+from moldau.objects.object_store import ObjectStore, StoredObject, StoreLimits
+from moldau.objects.store_errors import StoreReason, store_error
 from moldau.records import Buffer, Producer, encode_batch
 from tests.broker.api.requests import NOW
 from tests.broker.api.serving import Serving

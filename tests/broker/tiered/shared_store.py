@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.tiered.object_store import StoredObject
 from moldau.broker.tiered.segment_objects import parse_object_name
-from moldau.broker.tiered.store_errors import StoreReason, store_error
+from moldau.objects.object_store import StoredObject
+from moldau.objects.store_errors import StoreReason, store_error
 from tests.broker.network.virtual_pause import after
 
 if TYPE_CHECKING:
-    from moldau.broker.tiered.store_address import StoreConfig
+    from moldau.objects.store_address import StoreConfig
     from moldau.records import Buffer
     from moldau.runtime import Runtime
 

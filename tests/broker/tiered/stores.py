@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from moldau.broker.tiered.object_store import ObjectStore, StoreLimits
-from moldau.broker.tiered.obstore_bucket import ObstoreBucket
-from moldau.broker.tiered.store_address import StoreConfig, parse_address
+from moldau.objects.object_store import ObjectStore, StoreLimits
+from moldau.objects.obstore_bucket import ObstoreBucket
+from moldau.objects.store_address import StoreConfig, parse_address
 from moldau.runtime import Runtime
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.real import run

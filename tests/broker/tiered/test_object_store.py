@@ -9,23 +9,19 @@ from uuid import uuid4
 
 import pytest
 
-from moldau.broker.settings import broker_settings
-from moldau.broker.tiered.object_store import ObjectStore, Operation, StoreLimits
-from moldau.broker.tiered.obstore_bucket import PART_BYTES, PARTS_IN_FLIGHT, ObstoreBucket
-from moldau.broker.tiered.store_address import (
+from moldau.errors import ConfigError
+from moldau.objects.object_store import ObjectStore, Operation, StoreLimits
+from moldau.objects.obstore_bucket import PART_BYTES, PARTS_IN_FLIGHT, ObstoreBucket
+from moldau.objects.store_address import (
     StoreAddress,
     StoreConfig,
     StoreKind,
     parse_address,
-    store_config,
 )
-from moldau.broker.tiered.store_errors import StoreError, StoreReason, reason_of
-from moldau.errors import ConfigError
+from moldau.objects.store_errors import StoreError, StoreReason, reason_of
 from moldau.records import Buffer
 from moldau.runtime import Runtime
 from moldau.runtime.backoff import Backoff
-from tests.broker.settings.cases import BASE
-from tests.broker.settings.ours import file_layer
 from tests.broker.tiered import s3_servers
 from tests.broker.tiered.faulty_proxy import Fault, FaultyProxy
 from tests.broker.tiered.s3_servers import BUCKET, S3Server
@@ -67,20 +63,6 @@ def test_an_address_has_a_kind_a_bucket_and_a_prefix(text: str, address: StoreAd
 def test_an_address_that_cannot_work_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_address(text)
-
-
-def test_the_settings_say_how_a_store_is_reached() -> None:
-    given = {
-        "remote.storage": "s3://bucket/a",
-        "remote.storage.endpoint": "http://127.0.0.1:7070",
-        "remote.storage.region": "eu-central-1",
-        "remote.storage.path.style": "false",
-    }
-    found = store_config(broker_settings(file_layer({**BASE, **given})))
-
-    address = StoreAddress(StoreKind.S3, "bucket", "a")
-    assert found == StoreConfig(address, "http://127.0.0.1:7070", "eu-central-1", False)
-    assert store_config(broker_settings(file_layer(BASE))) is None
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.producer_snapshot import encode_snapshot
 from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
 from moldau.broker.tiered.key_ring import KeyRing
-from moldau.broker.tiered.object_store import ObjectStore
 from moldau.broker.tiered.rebuild import SegmentHistory, epochs_section
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_reader import RemoteReader
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentState, update
 from moldau.broker.tiered.segment_objects import ObjectKind, Section, object_name
 from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
-from moldau.broker.tiered.store_errors import StoreError
 from moldau.errors import CorruptLog
+from moldau.objects.object_store import ObjectStore
+from moldau.objects.store_errors import StoreError
 from moldau.runtime import Runtime
 from tests.broker.log.machine import NOW
 from tests.broker.tiered.stores import folder_store, on_runtime

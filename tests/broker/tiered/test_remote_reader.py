@@ -14,14 +14,14 @@ import pytest
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
 from moldau.broker.tiered.key_ring import KeyRing
-from moldau.broker.tiered.object_store import ObjectStore, Operation
 from moldau.broker.tiered.remote_partition import RemoteRange
 from moldau.broker.tiered.remote_reader import PREFETCHED_CHUNKS, RemoteReader
 from moldau.broker.tiered.remote_segment import RemoteSegment
 from moldau.broker.tiered.segment_objects import CHUNK_BYTES, ObjectKind, Section, object_name
 from moldau.broker.tiered.segment_upload import SegmentUpload
-from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.errors import ConfigError, CorruptLog
+from moldau.objects.object_store import ObjectStore, Operation
+from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.records import Codec
 from moldau.runtime import Runtime
 from tests.broker.tiered.faulty_proxy import Fault, FaultyProxy

@@ -11,7 +11,6 @@ from random import Random
 import pytest
 
 from moldau.broker.tiered.key_ring import KeyRing, parse_key_ring
-from moldau.broker.tiered.object_store import ObjectStore
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId
 from moldau.broker.tiered.segment_objects import (
     CHUNK_BYTES,
@@ -29,6 +28,7 @@ from moldau.broker.tiered.segment_objects import (
 )
 from moldau.broker.tiered.segment_upload import SegmentUpload
 from moldau.errors import ConfigError, CorruptLog
+from moldau.objects.object_store import ObjectStore
 from moldau.records import Codec
 from moldau.runtime import Runtime
 from tests.broker.tiered.remote_segments import Shape, copied, make_segment

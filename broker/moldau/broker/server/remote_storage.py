@@ -18,16 +18,15 @@ from moldau.broker.tiered.key_ring import KeyRing, parse_key_ring
 from moldau.broker.tiered.late_bucket import LateBucket
 from moldau.broker.tiered.metadata_topic import MetadataTopic
 from moldau.broker.tiered.node_tier import NodeFacts, NodeTier
-from moldau.broker.tiered.object_store import ObjectStore
-from moldau.broker.tiered.obstore_bucket import EXTRA, ObstoreBucket
 from moldau.broker.tiered.remote_reader import RemoteReader
 from moldau.broker.tiered.remote_reads import ReadLimits, RemoteReads
 from moldau.broker.tiered.remote_work import RemoteWork
 from moldau.broker.tiered.segment_upload import SegmentUpload
 from moldau.broker.tiered.served_partition import ServedPartition
-from moldau.broker.tiered.store_address import store_config
-from moldau.broker.tiered.tier_settings import tier_settings
+from moldau.broker.tiered.tier_settings import store_config, tier_settings
 from moldau.errors import ConfigError
+from moldau.objects.object_store import ObjectStore
+from moldau.objects.obstore_bucket import EXTRA, ObstoreBucket
 from moldau.plugins.extras import need
 
 _SKEW_MS_MAX: Final = 10 * 60 * 1000

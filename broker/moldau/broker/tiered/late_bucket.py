@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moldau.broker.tiered.object_store import Bucket, StoredObject
+    from moldau.objects.object_store import Bucket, StoredObject
     from moldau.records import Buffer
 
 

@@ -27,16 +27,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopics
 from moldau.broker.tiered.metadata_topic import PartitionKey
-from moldau.broker.tiered.object_store import StoreLimits
 from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier
-from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.broker.tiered.tier_settings import work_limits
 from moldau.errors.codes import KafkaError
 from moldau.ids import format_uuid
+from moldau.objects.object_store import StoreLimits
+from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
-    from moldau.broker.tiered.object_store import ObjectStore
     from moldau.broker.tiered.remote_log import TierSettings
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.remote_work import RemoteWork
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from moldau.config import Settings
     from moldau.ids import Uuid
     from moldau.logging import Logger
+    from moldau.objects.object_store import ObjectStore
 
 OWNER_FOLDER: Final = "moldau-topic"
 _CHECK_AGAIN: Final = Backoff(1_000, 60_000)

@@ -34,16 +34,16 @@ from moldau.broker.tiered.segment_objects import (
     decode_indexes,
     object_name,
 )
-from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.errors import ConfigError, CorruptLog, CorruptRecord
+from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.records import HEADER_BYTES, BatchHeader, Buffer, open_batch, read_header
 from moldau.records.parts import first_since
 
 if TYPE_CHECKING:
     from moldau.broker.tiered.key_ring import KeyRing
-    from moldau.broker.tiered.object_store import ObjectStore
     from moldau.broker.tiered.remote_partition import RemoteRange
     from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId
+    from moldau.objects.object_store import ObjectStore
     from moldau.runtime import Runtime
 
 READ_BYTES_MAX: Final = 8 << 20

@@ -17,19 +17,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.errors import ConfigError, CorruptLog
 from moldau.errors.codes import KafkaError
+from moldau.objects.store_errors import StoreError, StoreReason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
     from moldau.broker.tiered.metadata_topic import MetadataTopic
-    from moldau.broker.tiered.object_store import ObjectStore
     from moldau.broker.tiered.remote_log import RemoteLog
     from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
     from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
     from moldau.logging import Logger
+    from moldau.objects.object_store import ObjectStore
     from moldau.runtime import Runtime
 
 STORE_FAILURES: Final = (StoreError, CorruptLog, ConfigError, OSError)

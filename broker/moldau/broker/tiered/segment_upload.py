@@ -32,8 +32,8 @@ from moldau.errors import CorruptLog
 from moldau.records import Buffer
 
 if TYPE_CHECKING:
-    from moldau.broker.tiered.object_store import ObjectStore
     from moldau.broker.tiered.remote_segment import RemoteSegment
+    from moldau.objects.object_store import ObjectStore
     from moldau.runtime import Runtime
 
 Pace = Callable[[int], Awaitable[None]]

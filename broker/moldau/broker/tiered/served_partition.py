@@ -27,9 +27,9 @@ from moldau.broker.log.offset_lookup import OffsetAt
 from moldau.broker.tiered.fetched_file import fetched_slice
 from moldau.broker.tiered.remote_reads import FetchedRecords, ReadKey
 from moldau.broker.tiered.remote_segment import SegmentState
-from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.errors import ConfigError, CorruptLog, CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The conversion of settings to what the remote work uses.
 
-Invariant: only this module, and `store_address` for the store, know which setting is which number.
+Invariant: only this module knows which setting is which number.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from moldau.broker.settings.retention import AS_RETENTION
 from moldau.broker.tiered.expiry import Retention
 from moldau.broker.tiered.remote_log import TierSettings
 from moldau.broker.tiered.remote_work import WorkLimits
+from moldau.objects.store_address import StoreConfig, parse_address
 
 if TYPE_CHECKING:
     from moldau.broker.settings import ResourceSettings
@@ -47,4 +48,18 @@ def work_limits(settings: Settings) -> WorkLimits:
         deletions_max=settings[tiered.remote_log_manager_expiration_thread_pool_size],
         copy_bytes_per_s_max=settings[tiered.remote_log_manager_copy_max_bytes_per_second],
         interval_ms=settings[tiered.remote_log_manager_task_interval_ms],
+    )
+
+
+def store_config(settings: Settings) -> StoreConfig | None:
+    """Return how the store of a node's settings is reached; None if they name no store. Raise
+    ConfigError for an address that cannot work."""
+    address = settings[tiered.remote_storage]
+    if address is None:
+        return None
+    return StoreConfig(
+        parse_address(address, tiered.remote_storage.name),
+        settings[tiered.remote_storage_endpoint],
+        settings[tiered.remote_storage_region],
+        settings[tiered.remote_storage_path_style],
     )

@@ -11,7 +11,7 @@ from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_reader import FetchedBatches
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId, SegmentState, update
 from moldau.broker.tiered.segment_objects import Section
-from moldau.broker.tiered.store_errors import StoreReason, store_error
+from moldau.objects.store_errors import StoreReason, store_error
 from moldau.records import Batch, walk
 
 

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from moldau.broker.tiered.object_store import StoredObject
-from moldau.broker.tiered.store_address import StoreConfig, StoreKind
-from moldau.broker.tiered.store_errors import StoreReason, detail_of, reason_of, store_error
+from moldau.objects.object_store import StoredObject
+from moldau.objects.store_address import StoreConfig, StoreKind
+from moldau.objects.store_errors import StoreReason, detail_of, reason_of, store_error
 from moldau.plugins.extras import need
 from moldau.runtime.files import parent_path
 

@@ -1,4 +1,4 @@
-"""Where the remote objects lie: the text of `remote.storage`, and how its server is reached.
+"""Where objects lie: the address of a store as a user writes it, and how its server is reached.
 
     s3://bucket/prefix    gs://bucket/prefix    az://container/prefix    file:///path
 
@@ -11,14 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from moldau.broker.settings import tiered as rows
 from moldau.errors import ConfigError
-
-if TYPE_CHECKING:
-    from moldau.config import Settings
 
 _FORMS: Final = "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
 
@@ -51,48 +47,35 @@ class StoreConfig:
 
     address: StoreAddress
     endpoint: str | None = None
-    """The URL of an S3 server that is not Amazon's (`remote.storage.endpoint`)."""
+    """The URL of an S3 server that is not Amazon's."""
     region: str | None = None
     path_style: bool | None = None
     """Whether the bucket stands in the path of a request, and not in the server's name: most S3
-    servers that are not Amazon's need it (`remote.storage.path.style`)."""
+    servers that are not Amazon's need it."""
 
 
-def store_config(settings: Settings) -> StoreConfig | None:
-    """Return how the store of a node's settings is reached; None if they name no store. Raise
-    ConfigError for an address that cannot work."""
-    address = settings[rows.remote_storage]
-    if address is None:
-        return None
-    return StoreConfig(
-        parse_address(address),
-        settings[rows.remote_storage_endpoint],
-        settings[rows.remote_storage_region],
-        settings[rows.remote_storage_path_style],
-    )
-
-
-def parse_address(text: str) -> StoreAddress:
-    """Return the address that a user wrote. Raise ConfigError if it is none."""
+def parse_address(text: str, what: str = "the address of a store") -> StoreAddress:
+    """Return the address that a user wrote. Raise ConfigError if it is none; `what` names it: the
+    setting or the argument that has it."""
     parts = urlsplit(text.strip())
     try:
         kind = StoreKind(parts.scheme)
     except ValueError:
-        raise _refusal(text, f"has no known scheme: write {_FORMS}") from None
+        raise _refusal(text, what, f"has no known scheme: write {_FORMS}") from None
     if parts.query or parts.fragment or parts.username is not None:
-        raise _refusal(text, "has more than a bucket and a prefix; credentials go elsewhere")
+        raise _refusal(text, what, "has more than a bucket and a prefix; credentials go elsewhere")
     if kind is StoreKind.FILE:
         path = unquote(parts.path).rstrip("/")
         if parts.netloc or not path:
-            raise _refusal(text, "needs an absolute path: write file:///path")
+            raise _refusal(text, what, "needs an absolute path: write file:///path")
         return StoreAddress(kind, path)
     if not parts.netloc:
-        raise _refusal(text, f"has no bucket: write {_FORMS}")
+        raise _refusal(text, what, f"has no bucket: write {_FORMS}")
     prefix = parts.path.strip("/")
     if any(part in ("", ".", "..") for part in prefix.split("/")) and prefix:
-        raise _refusal(text, "has a prefix with an empty part, or with dots alone")
+        raise _refusal(text, what, "has a prefix with an empty part, or with dots alone")
     return StoreAddress(kind, parts.netloc, prefix)
 
 
-def _refusal(text: str, why: str) -> ConfigError:
-    return ConfigError(f"{rows.remote_storage.name} {why}", value=text)
+def _refusal(text: str, what: str, why: str) -> ConfigError:
+    return ConfigError(f"{what} {why}", value=text)

@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from moldau.broker.tiered.store_errors import (
+from moldau.errors import without_frames
+from moldau.objects.store_errors import (
     UNKNOWN_OUTCOMES,
     StoreError,
     StoreReason,
     store_error,
 )
-from moldau.errors import without_frames
 from moldau.records import Buffer
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.timeouts import Timeout, timeout

@@ -23,7 +23,7 @@ _DETAIL_MAX: Final = 300
 class StoreReason(Enum):
     """Why a call failed: what to say, and whether to try again."""
 
-    NO_BUCKET = ("there is no such bucket; make it, or name another in remote.storage", False)
+    NO_BUCKET = ("there is no such bucket; make it, or name another", False)
     NO_RIGHTS = (
         "the credentials lack the right to do this; allow get, put, delete and list"
         " to them, or give others",
@@ -34,7 +34,10 @@ class StoreReason(Enum):
         " (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or those of your cloud)",
         False,
     )
-    WRONG_REGION = ("the bucket is in another region; set remote.storage.region", False)
+    WRONG_REGION = (
+        "the bucket is in another region; set AWS_REGION, or remote.storage.region of a broker",
+        False,
+    )
     CLOCK = ("this machine's clock is off; set it, and keep it by NTP", False)
     NOT_FOUND = ("there is no such object", False)
     ALREADY_EXISTS = ("there is an object of this name already", False)

@@ -1,0 +1,1 @@
+"""Objects in a bucket; see README.md."""
