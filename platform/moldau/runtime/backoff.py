@@ -15,10 +15,11 @@ _DOUBLINGS_MAX: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The wait before the first retry, and the longest wait."""
+    """The wait before the first retry, the longest wait, and by which part waits are spread."""
 
     first_ms: int
     longest_ms: int
+    jitter: float = JITTER
 
     def plain_ms(self, failures: int) -> int:
         """Return the milliseconds to wait after `failures` failures in a row, without jitter."""
@@ -28,4 +29,4 @@ class Backoff:
 
     def wait_s(self, failures: int, random: Random) -> float:
         """Return the seconds to wait after `failures` failures in a row, at least one."""
-        return self.plain_ms(failures) * random.uniform(1 - JITTER, 1 + JITTER) / 1000
+        return self.plain_ms(failures) * random.uniform(1 - self.jitter, 1 + self.jitter) / 1000

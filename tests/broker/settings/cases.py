@@ -64,6 +64,8 @@ _OF_KAFKA_4_4 = frozenset(
         "group.streams.rack.aware.assignment.tags",
         "streams.rack.aware.assignment.tags",
         *("group.streams.task.offset.interval.ms", "streams.task.offset.interval.ms"),
+        *("log.remote.copy.lag.bytes", "remote.copy.lag.bytes"),
+        *("log.remote.copy.lag.ms", "remote.copy.lag.ms"),
     )
 )
 """Settings that Kafka 4.3.1, whose answers are kept, does not have yet."""

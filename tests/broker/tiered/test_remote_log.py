@@ -25,7 +25,7 @@ CUTS = TierSettings(local_retention=Retention(size_bytes=0))
 
 
 def leader(*read: RemoteEvent, settings: TierSettings | None = None) -> RemoteLog:
-    made = RemoteLog(ORIGIN, Random(1), Backoff(100, 400))
+    made = RemoteLog(ORIGIN, Random(1), Backoff(100, 400, jitter=0.0))
     made.on_settings(settings or TierSettings())
     for event in read:
         made.on_record(event)

@@ -61,6 +61,7 @@ class ObservedBroker:
             image=broker.node.image,
             state=_NUMBERS[broker.state],
             node=broker.node,
+            tier=broker.remote_storage,
             services=self._states(),
         )
 

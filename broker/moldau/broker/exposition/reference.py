@@ -81,6 +81,15 @@ what is pushed on, as `kafka_client_...` with the labels `client_id` and `client
 client has at most 1,000 series and all together 20,000 on a node; a client that is silent for three
 intervals is forgotten. moldau's own client does not push: it counts in its process.
 
+## Remote storage
+
+With [tiered storage](tiered.md) a broker also writes Kafka's `Remote...` series, for each topic and
+in sum. `moldau_tiered_copy_oldest_seconds` is the age of the oldest copy under way: an alert on it
+finds a store that hangs, and one on `..._remotecopylagbytes` finds a backlog. Left out are
+`RemoteLogSizeComputationTime`, since the size is kept and never computed, and the idle parts of
+Kafka's thread pools: there are none here, `moldau_tiered_reads_waiting` and
+`moldau_tiered_copies_running` say how busy they would be.
+
 ## What to know
 
 The page shows the names of topics and groups, so its address belongs in a private network.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from moldau.broker.exposition import table
 from moldau.broker.exposition.page import Page, escaped
 from moldau.broker.exposition.partitions import led_partitions, logs, of_controller, topics
+from moldau.broker.exposition.remote import remote_storage, write_remote
 from moldau.broker.exposition.slices import AT_ONCE, pairs_of_now
 from moldau.broker.exposition.table import OURS, Row
 from moldau.broker.replication.ends import is_end_known
@@ -32,23 +33,28 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.network import NetworkMetrics
     from moldau.broker.server.channel import LocalController
+    from moldau.broker.tiered.node_tier import NodeTier
     from moldau.link.http.hosted import RunningService
     from moldau.runtime import Clock
 
 
-def traffic(page: Page, node: Node) -> Iterator[None]:
+def traffic(page: Page, node: Node, is_tiered: bool) -> Iterator[None]:
     """Write the counters of each topic and their sums."""
     counted = node.replicas.traffic
     for number, (topic, counts) in enumerate(counted.topics(node.image.topics.by_name)):
         if number % AT_ONCE == 0:
             yield
         _write(page, counts, topic)
+        if is_tiered:
+            write_remote(page, counts.remote, topic)
     total = TopicTraffic()
     for number, counts in enumerate(counted.parts()):
         if number % (AT_ONCE * 4) == 0:
             yield
         total.add(counts)
     _write(page, total)
+    if is_tiered:
+        write_remote(page, total.remote)
     page.add(table.replication_bytes_out, total.replication_bytes_out)
     yield
     for key, count in sorted(node.requests.items()):
@@ -171,6 +177,8 @@ class Observed:
     """The broker's state as Kafka numbers it; 3 is running."""
     node: Node | None = None
     """None on a node that is only a controller."""
+    tier: NodeTier | None = None
+    """None without remote storage."""
     services: Mapping[str, RunningService | None] = field(default_factory=dict)
     """The services in the process by name; None for one that is not up."""
 
@@ -264,10 +272,12 @@ class Scraper:
             yield from led_partitions(page, node)
             yield from logs(page, node)
             yield from topics(page, node)
-            yield from traffic(page, node)
+            yield from traffic(page, node, observed.tier is not None)
             yield from groups(page, node)
             yield from shares(page, node)
             yield from clients(page, node)
+            if observed.tier is not None:
+                yield from remote_storage(page, observed.tier)
             directories = node.directories
             broken = len(directories.directories) - len(directories.in_service())
             page.add(table.offline_directories, len(directories.unopened) + broken)

@@ -199,6 +199,137 @@ purgatory = _gauge(
     "kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that wait for a condition."
 )
 
+# Remote storage (KIP-405). Counters: a series without the label topic is the sum of all. Gauges: of
+# the partitions that the node leads.
+remote_copies = _counter(
+    "kafka_server_brokertopicmetrics_remotecopyrequests_total",
+    "Copies of segments to remote storage that began.",
+    "topic",
+)
+remote_copy_bytes = _counter(
+    "kafka_server_brokertopicmetrics_remotecopybytes_total",
+    "Bytes of segments that were copied to remote storage.",
+    "topic",
+)
+remote_copy_errors = _counter(
+    "kafka_server_brokertopicmetrics_remotecopyerrors_total",
+    "Copies to remote storage that failed, and are made again.",
+    "topic",
+)
+remote_deletes = _counter(
+    "kafka_server_brokertopicmetrics_remotedeleterequests_total",
+    "Removals of segments from remote storage that began.",
+    "topic",
+)
+remote_delete_errors = _counter(
+    "kafka_server_brokertopicmetrics_remotedeleteerrors_total",
+    "Removals from remote storage that failed, and are made again.",
+    "topic",
+)
+remote_fetches = _counter(
+    "kafka_server_brokertopicmetrics_remotefetchrequests_total",
+    "Reads of remote records that began.",
+    "topic",
+)
+remote_fetch_bytes = _counter(
+    "kafka_server_brokertopicmetrics_remotefetchbytes_total",
+    "Bytes of records that reads of remote records brought.",
+    "topic",
+)
+remote_fetch_errors = _counter(
+    "kafka_server_brokertopicmetrics_remotefetcherrors_total",
+    "Reads of remote records that failed.",
+    "topic",
+)
+remote_rebuilds = _counter(
+    "kafka_server_brokertopicmetrics_buildremotelogauxstaterequests_total",
+    "Replicas that began behind remote records, by what remote storage says of them.",
+    "topic",
+)
+remote_rebuild_errors = _counter(
+    "kafka_server_brokertopicmetrics_buildremotelogauxstateerrors_total",
+    "Those that failed, and begin again.",
+    "topic",
+)
+remote_lag_segments = _gauge(
+    "kafka_server_brokertopicmetrics_remotecopylagsegments",
+    "Sealed segments that are not in remote storage yet.",
+    "topic",
+)
+remote_lag_bytes = _gauge(
+    "kafka_server_brokertopicmetrics_remotecopylagbytes", "The bytes of these segments.", "topic"
+)
+remote_delete_lag_segments = _gauge(
+    "kafka_server_brokertopicmetrics_remotedeletelagsegments",
+    "Segments whose removal from remote storage has begun and has not ended.",
+    "topic",
+)
+remote_delete_lag_bytes = _gauge(
+    "kafka_server_brokertopicmetrics_remotedeletelagbytes", "The bytes of these segments.", "topic"
+)
+remote_size = _gauge(
+    "kafka_server_brokertopicmetrics_remotelogsizebytes",
+    "Bytes of segments in remote storage, before compression.",
+    "topic",
+)
+remote_segments = _gauge(
+    "kafka_server_brokertopicmetrics_remotelogmetadatacount",
+    "Segments that the topic of remote segments knows, in any state.",
+    "topic",
+)
+remote_copies_running = _gauge(
+    "moldau_tiered_copies_running", "Segments that are being copied.", origin=OURS
+)
+remote_copy_oldest = _gauge(
+    "moldau_tiered_copy_oldest_seconds",
+    "How long the oldest copy has been under way; 0 if none is. A copy that hangs is seen here.",
+    origin=OURS,
+)
+remote_copies_throttled = _counter(
+    "moldau_tiered_copies_throttled_total",
+    "Copies that waited because their quota was used up.",
+    origin=OURS,
+)
+remote_reads_running = _gauge("moldau_tiered_reads_running", "Remote reads that run.", origin=OURS)
+remote_reads_waiting = _gauge(
+    "moldau_tiered_reads_waiting", "Remote reads that wait for others to end.", origin=OURS
+)
+remote_reads_refused = _counter(
+    "moldau_tiered_reads_refused_total",
+    "Remote reads that did not begin, because too many waited or the quota was used up: clients "
+    "ask again.",
+    "reason",
+    origin=OURS,
+)
+remote_cache = _counter(
+    "moldau_tiered_chunks_total",
+    "Chunks that reads needed, by where they came from: memory, disk or the store.",
+    "source",
+    origin=OURS,
+)
+remote_store_calls = _counter(
+    "moldau_tiered_store_calls_total",
+    "Calls of the store, by kind.",
+    "operation",
+    origin=OURS,
+)
+remote_store_failures = _counter(
+    "moldau_tiered_store_failures_total",
+    "Attempts of calls that failed, also of calls that worked in the end.",
+    "operation",
+    origin=OURS,
+)
+remote_orphans = _counter(
+    "moldau_tiered_orphans_total",
+    "Objects that no segment had, and that were removed.",
+    origin=OURS,
+)
+remote_ready = _gauge(
+    "moldau_tiered_store_ready",
+    "1 once the store was found to work and to be this cluster's since the start, else 0.",
+    origin=OURS,
+)
+
 # Groups, written by the node that coordinates them.
 group_offset = _gauge(
     "kafka_consumergroup_current_offset", "The committed offset.", *_OFFSET, origin=EXPORTER

@@ -28,14 +28,14 @@ class ReplicationQuota:
 
     def __init__(self, window_ms: int = 1000, windows: int = 11) -> None:
         self.bytes_per_second = UNLIMITED
-        self._window_ms = window_ms
+        self.window_ms = window_ms
         self._windows = windows
         self._counted: deque[tuple[int, int]] = deque()
         """Pairs of a window's number and the bytes in it."""
 
     def record(self, size_bytes: int, now_ms: int) -> None:
         """Count bytes that throttled replicas copied."""
-        window = now_ms // self._window_ms
+        window = now_ms // self.window_ms
         counted = self._counted
         if counted and counted[-1][0] == window:
             size_bytes += counted.pop()[1]
@@ -50,12 +50,12 @@ class ReplicationQuota:
     def rate(self, now_ms: int) -> float:
         """Return the current rate in bytes per second."""
         counted = self._counted
-        window = now_ms // self._window_ms
+        window = now_ms // self.window_ms
         while counted and counted[0][0] <= window - self._windows:
             counted.popleft()
         total = sum(size for _, size in counted)
-        full_ms = (self._windows - 1) * self._window_ms
-        elapsed_ms = max(full_ms + now_ms % self._window_ms, 1)
+        full_ms = (self._windows - 1) * self.window_ms
+        elapsed_ms = max(full_ms + now_ms % self.window_ms, 1)
         return total * 1000 / elapsed_ms
 
 

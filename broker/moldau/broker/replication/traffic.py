@@ -7,6 +7,9 @@ the sum of all. A partition keeps the object of its topic, so that counting is a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
+
+from moldau.broker.tiered.remote_traffic import RemoteTraffic
 
 
 class TopicTraffic:
@@ -20,6 +23,7 @@ class TopicTraffic:
         "fetches",
         "messages_in",
         "produces",
+        "remote",
         "replication_bytes_out",
     )
 
@@ -32,11 +36,14 @@ class TopicTraffic:
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
+        self.remote: Final = RemoteTraffic()
 
     def add(self, other: TopicTraffic) -> None:
         """Add the counts of another topic."""
         for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            if name != "remote":
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.remote.add(other.remote)
 
 
 class Traffic:

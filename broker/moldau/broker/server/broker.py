@@ -147,7 +147,7 @@ class Broker:
         self._membership: Membership | None = None
         self._placement: Placement | None = None
         self._replication: Replication | None = None
-        self._remote_storage: NodeTier | None = None
+        self.remote_storage: NodeTier | None = None
 
     @classmethod
     async def start(
@@ -229,7 +229,7 @@ class Broker:
         if node.settings[remote_log_storage_system_enable]:
             from moldau.broker.server.remote_storage import remote_storage_of
 
-            self._remote_storage = remote_storage_of(node, self._log, deleted)
+            self.remote_storage = remote_storage_of(node, self._log, deleted)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; it is not called again
@@ -242,8 +242,8 @@ class Broker:
         placement.live()
         if self._replication is not None:
             self._replication.live()
-        if self._remote_storage is not None:
-            self._remote_storage.live()
+        if self.remote_storage is not None:
+            self.remote_storage.live()
         self._log.info(
             "broker is up",
             cluster=cluster_id,
@@ -512,8 +512,8 @@ class Broker:
         """Update the addresses of the other brokers, which may have changed."""
         if self._replication is not None:
             self._replication.update(image)
-        if self._remote_storage is not None:
-            self._remote_storage.look()
+        if self.remote_storage is not None:
+            self.remote_storage.look()
 
     def _on_settings(self, settings: Settings) -> None:
         """Apply changed dynamic settings, which are already in the node."""
@@ -524,8 +524,8 @@ class Broker:
         limits = limited_hosts(settings)
         self._runtime.spawn(self._apply_limits(limits), name="broker-limits")
         self.node.replicas.reconfigure(settings)
-        if self._remote_storage is not None:
-            self._remote_storage.configure(settings)
+        if self.remote_storage is not None:
+            self.remote_storage.configure(settings)
         if self._membership is not None:
             self._membership.stay()  # reports the cordoned directories
 
@@ -593,8 +593,8 @@ class Broker:
         try:
             if self._sockets is not None:
                 self._sockets.stop_listening()
-            if self._remote_storage is not None:
-                await self._remote_storage.aclose()
+            if self.remote_storage is not None:
+                await self.remote_storage.aclose()
             if self._membership is not None:
                 await self._leave(self._membership)
             if self._placement is not None:

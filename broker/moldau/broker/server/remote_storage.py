@@ -11,7 +11,6 @@ from moldau.broker.replication.quota import ReplicationQuota
 from moldau.broker.replication.tiered_replica import TieredReplica
 from moldau.broker.server.metadata_partitions import MetadataPartitions
 from moldau.broker.settings import tiered as rows
-from moldau.broker.tiered import metrics
 from moldau.broker.tiered.chunk_cache import CacheLimits, ChunkCache
 from moldau.broker.tiered.deleted_partitions import KnownTopics
 from moldau.broker.tiered.key_ring import KeyRing, parse_key_ring
@@ -64,7 +63,12 @@ def remote_storage_of(
     topic = MetadataTopic(runtime, MetadataPartitions(node), log)
     key_ring = _key_ring(runtime, settings)
     upload = SegmentUpload(runtime, store, key_ring)
-    work = RemoteWork(runtime, topic, store, upload, log)
+    copy_quota = ReplicationQuota(
+        settings[rows.remote_log_manager_copy_quota_window_size_seconds] * 1000,
+        settings[rows.remote_log_manager_copy_quota_window_num],
+    )
+    traffic = node.replicas.traffic
+    work = RemoteWork(runtime, topic, upload, log, lambda name: traffic.of(name).remote, copy_quota)
     facts = NodeFacts(
         node.node_id,
         lambda: map(TieredReplica, node.replicas.hosted.values()),
@@ -77,7 +81,6 @@ def remote_storage_of(
     )
     tier = NodeTier(work, facts, log, _Readers(node, store, key_ring, log))
     tier.configure(settings)
-    metrics.declare(node.metrics, tier)
     return tier
 
 
@@ -90,20 +93,21 @@ class _Readers:
         runtime, settings = node.runtime, node.settings
         limits = CacheLimits(settings[rows.remote_log_index_file_cache_total_size_bytes])
         place = f"{node.directories.in_service()[0].path}/{names.REMOTE_CACHE_DIR}"
-        self._cache = ChunkCache(runtime, place, limits)
-        self._reader = RemoteReader(runtime, store, self._cache, key_ring)
+        self.cache = ChunkCache(runtime, place, limits)
+        self._reader = RemoteReader(runtime, store, self.cache, key_ring)
         self._quota = ReplicationQuota(
             settings[rows.remote_log_manager_fetch_quota_window_size_seconds] * 1000,
             settings[rows.remote_log_manager_fetch_quota_window_num],
         )
-        self._reads = RemoteReads(runtime, log, quota=self._quota)
+        self.reads = RemoteReads(runtime, log, quota=self._quota)
 
     async def open(self) -> None:
-        await self._cache.open()
+        await self.cache.open()
 
     def attach(self, partition: HostedPartition, remote: RemotePartition) -> ServedPartition:
         assert isinstance(partition, TieredReplica)
-        served = ServedPartition(remote, self._reader, self._reads)
+        traffic = partition.partition.traffic.remote
+        served = ServedPartition(remote, self._reader, self.reads, traffic)
         partition.partition.attach_remote(served)
         return served
 
@@ -113,15 +117,15 @@ class _Readers:
         served.close()
 
     def configure(self, settings: Settings) -> None:
-        self._reads.limits = ReadLimits(
+        self.reads.limits = ReadLimits(
             settings[rows.remote_log_reader_threads],
             settings[rows.remote_log_reader_max_pending_tasks],
         )
         self._quota.bytes_per_second = settings[rows.remote_log_manager_fetch_max_bytes_per_second]
 
     async def aclose(self) -> None:
-        self._reads.close()
-        await self._cache.close()
+        self.reads.close()
+        await self.cache.close()
 
 
 def _key_ring(runtime: Runtime, settings: Settings) -> KeyRing | None:

@@ -106,7 +106,8 @@ def fetch_terms(settings: Settings) -> FetchSettings:
 
 def _remote_history(partition: Partition) -> RemoteHistory | None:
     """Return the remote records of a partition; None if it has none, or not yet."""
-    return None if partition.remote_part is None else SegmentHistory(partition.remote_part)
+    part = partition.remote_part
+    return None if part is None else SegmentHistory(part, partition.traffic.remote)
 
 
 def _watch_room(node: Node) -> None:

@@ -22,7 +22,12 @@ from moldau.broker.settings import (
     tiered,
 )
 from moldau.broker.settings.listener import listener_conflict, read_listeners
-from moldau.broker.settings.retention import NO_LIMIT, exceeds_retention
+from moldau.broker.settings.retention import (
+    NO_LIMIT,
+    exceeds_local,
+    exceeds_retention,
+    local_limit,
+)
 from moldau.broker.settings.syntax import parse_host_limits, parse_voter
 from moldau.config import LIST, Rule, Setting, Settings
 from moldau.config.table import Row
@@ -170,19 +175,28 @@ def _local_retention(settings: Settings) -> str | None:
 
 
 def local_retention_conflict(settings: Settings) -> str | None:
-    """Return the problem if the limit for the local disk is larger than the whole retention."""
+    """Return the problem if the limit for the local disk is larger than the whole retention, or
+    less than the lag of remote copies."""
     retention_ms = max(settings[log.log_retention_ms], NO_LIMIT)
     pairs = (
-        (tiered.log_local_retention_ms, log.log_retention_ms, retention_ms),
+        (
+            tiered.log_local_retention_ms,
+            log.log_retention_ms,
+            retention_ms,
+            tiered.log_remote_copy_lag_ms,
+        ),
         (
             tiered.log_local_retention_bytes,
             log.log_retention_bytes,
             settings[log.log_retention_bytes],
+            tiered.log_remote_copy_lag_bytes,
         ),
     )
-    for local, whole, whole_value in pairs:
+    for local, whole, whole_value, lag in pairs:
         if exceeds_retention(settings[local], whole_value):
             return f"{local.name} must not exceed {whole.name} ({_values(settings, local, whole)})"
+        if exceeds_local(settings[lag], local_limit(settings[local], whole_value)):
+            return f"{lag.name} must not exceed {local.name} ({_values(settings, lag, local)})"
     return None
 
 

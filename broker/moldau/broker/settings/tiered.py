@@ -119,6 +119,16 @@ log_local_retention_ms = Setting(
 log_local_retention_bytes = Setting(
     "log.local.retention.bytes", LONG, -2, check=at_least(-2), dynamic=CLUSTER_WIDE,
     doc="How many bytes of a partition stay on local disk; -2 means as `log.retention.bytes` says.")
+log_remote_copy_lag_ms = Setting(
+    "log.remote.copy.lag.ms", LONG, 0, check=at_least(-1), dynamic=CLUSTER_WIDE,
+    doc="A segment is copied to remote storage when its newest record is this old, or when "
+    "`log.remote.copy.lag.bytes` says so; 0 copies at once, -1 means when it is about to leave the "
+    "local disk by `log.local.retention.ms`.")
+log_remote_copy_lag_bytes = Setting(
+    "log.remote.copy.lag.bytes", LONG, -1, check=at_least(-1), dynamic=CLUSTER_WIDE,
+    doc="A segment is copied to remote storage when so many bytes are behind it, or when "
+    "`log.remote.copy.lag.ms` says so; 0 copies at once, -1 means when it is about to leave the "
+    "local disk by `log.local.retention.bytes`.")
 follower_fetch_last_tiered_offset_enable = Setting(
     "follower.fetch.last.tiered.offset.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
     doc="Whether a new follower starts at the newest offset that is stored remotely, instead of "

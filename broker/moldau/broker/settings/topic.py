@@ -115,6 +115,16 @@ min_insync_replicas = Setting(
     doc="A write with acks=all is refused when fewer replicas than this are in sync.")
 preallocate = Setting("preallocate", BOOLEAN, False, dynamic=CLUSTER_WIDE,
     doc="Whether the file of a new segment gets its whole size at once.")
+remote_copy_lag_bytes = Setting(
+    "remote.copy.lag.bytes", LONG, -1, check=at_least(-1), dynamic=CLUSTER_WIDE,
+    doc="A segment is copied to remote storage when so many bytes are behind it, or when "
+    "`remote.copy.lag.ms` says so; 0 copies at once, -1 means when it is about to leave the local "
+    "disk by `local.retention.bytes`.")
+remote_copy_lag_ms = Setting(
+    "remote.copy.lag.ms", LONG, 0, check=at_least(-1), dynamic=CLUSTER_WIDE,
+    doc="A segment is copied to remote storage when its newest record is this old, or when "
+    "`remote.copy.lag.bytes` says so; 0 copies at once, -1 means when it is about to leave the "
+    "local disk by `local.retention.ms`.")
 remote_log_copy_disable = Setting("remote.log.copy.disable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
     doc="Whether no more segments are copied to remote storage, while those there can still be "
     "read.")
@@ -167,6 +177,8 @@ BROKER_DEFAULTS: Mapping[Row, Default] = {
     min_compaction_lag_ms: Default(cleaner.log_cleaner_min_compaction_lag_ms),
     min_insync_replicas: Default(replication.min_insync_replicas),
     preallocate: Default(log.log_preallocate),
+    remote_copy_lag_bytes: Default(tiered.log_remote_copy_lag_bytes),
+    remote_copy_lag_ms: Default(tiered.log_remote_copy_lag_ms),
     retention_bytes: Default(log.log_retention_bytes),
     retention_ms: Default(log.log_retention_ms, lambda milliseconds: max(milliseconds, NO_LIMIT)),
     segment_bytes: Default(log.log_segment_bytes),

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from moldau.broker.settings import tiered
 from moldau.broker.settings.resource import ResourceSettings
-from moldau.broker.settings.retention import AS_RETENTION, exceeds_retention
+from moldau.broker.settings.retention import (
+    AS_RETENTION,
+    exceeds_local,
+    exceeds_retention,
+    local_limit,
+)
 from moldau.broker.settings.topic import (
     cleanup_policy,
     local_retention_bytes,
     local_retention_ms,
     max_compaction_lag_ms,
     min_compaction_lag_ms,
+    remote_copy_lag_bytes,
+    remote_copy_lag_ms,
     remote_log_copy_disable,
     remote_log_delete_on_disable,
     remote_storage_enable,
@@ -57,12 +64,14 @@ def _remote_conflicts(settings: ResourceSettings) -> list[str]:
             "Remote log storage is unsupported for the compacted topics: "
             f"{remote_storage_enable.name} goes only with {cleanup_policy.name}=delete"
         )
-    for local, whole in (
-        (local_retention_ms, retention_ms),
-        (local_retention_bytes, retention_bytes),
+    for local, whole, lag in (
+        (local_retention_ms, retention_ms, remote_copy_lag_ms),
+        (local_retention_bytes, retention_bytes, remote_copy_lag_bytes),
     ):
         if exceeds_retention(settings[local], settings[whole]):
             found.append(f"{local.name} must not exceed {whole.name}")
+        if exceeds_local(settings[lag], local_limit(settings[local], settings[whole])):
+            found.append(f"{lag.name} must not exceed {local.name}")
         is_same = settings[local] in (AS_RETENTION, settings[whole])
         if settings[remote_log_copy_disable] and not is_same:
             found.append(

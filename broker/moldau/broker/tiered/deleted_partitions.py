@@ -69,7 +69,7 @@ class DeletedPartition:
         self.topic: Final = topic
         self._broker_id = broker_id
         origin = SegmentOrigin(topic, key.topic_id, key.partition, broker_id)
-        self.core: Final = RemoteLog(origin, work.runtime.random)
+        self.core: Final = RemoteLog(origin, work.runtime.random, work.limits.retry)
         self.looks = 0
         """How often the topic was not in the metadata, in a row."""
         self.was_known = False

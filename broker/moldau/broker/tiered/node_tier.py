@@ -22,7 +22,7 @@ clusters that were given one place would remove the other's objects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopics
@@ -36,8 +36,11 @@ from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
+    from moldau.broker.tiered.chunk_cache import ChunkCache
+    from moldau.broker.tiered.partition_tier import RemoteSizes
     from moldau.broker.tiered.remote_log import TierSettings
     from moldau.broker.tiered.remote_partition import RemotePartition
+    from moldau.broker.tiered.remote_reads import RemoteReads
     from moldau.broker.tiered.remote_work import RemoteWork
     from moldau.broker.tiered.served_partition import ServedPartition
     from moldau.config import Settings
@@ -57,6 +60,12 @@ class OtherCluster(Exception):
 
 class ReadDoor(Protocol):
     """Lets the readers of a partition have its remote part."""
+
+    @property
+    def reads(self) -> RemoteReads: ...
+
+    @property
+    def cache(self) -> ChunkCache: ...
 
     async def open(self) -> None:
         """Begin, before the first `attach`."""
@@ -92,7 +101,7 @@ class NodeTier:
         self.work: Final = work
         self._node = node
         self._log = log
-        self._door = door
+        self.door: Final = door
         self._tiers: dict[PartitionKey, PartitionTier] = {}
         self._beginning: dict[PartitionKey, asyncio.Task[None]] = {}
         self._deleted: dict[int, DeletedPartitions] = {}
@@ -115,7 +124,7 @@ class NodeTier:
     def configure(self, settings: Settings) -> None:
         """Use the limits of these settings of the node."""
         self.work.configure(work_limits(settings))
-        self._door.configure(settings)
+        self.door.configure(settings)
 
     async def aclose(self) -> None:
         """End all work. What has begun is found by the next leaders."""
@@ -126,7 +135,7 @@ class NodeTier:
             await deleted.aclose()
         for tier in list(self._tiers.values()):
             await self._end(tier)
-        await self._door.aclose()
+        await self.door.aclose()
         await self.work.topic.aclose()
 
     # The store.
@@ -163,7 +172,7 @@ class NodeTier:
     # The replicas.
 
     async def _follow_node(self) -> None:
-        await self._door.open()
+        await self.door.open()
         while True:
             self._has_changed.clear()
             try:
@@ -217,7 +226,7 @@ class NodeTier:
     async def _serve(self, tier: PartitionTier) -> None:
         await tier.begin()
         del self._beginning[tier.key]
-        tier.serve(self._door.attach(tier.partition, tier.remote))
+        tier.serve(self.door.attach(tier.partition, tier.remote))
 
     async def _end(self, tier: PartitionTier) -> None:
         del self._tiers[tier.key]
@@ -226,7 +235,7 @@ class NodeTier:
             task.cancel()
             await asyncio.wait([task])
         if tier.served is not None:
-            self._door.detach(tier.partition, tier.served)
+            self.door.detach(tier.partition, tier.served)
         await tier.aclose()
 
     async def _update_deleted(self) -> None:
@@ -241,21 +250,12 @@ class NodeTier:
 
     # For metrics.
 
-    def remote_bytes(self) -> int:
-        """Return the size of the remote segments of the partitions that this node leads."""
-        return sum(each.remote.size_bytes for each in self._led())
-
-    def lag(self) -> tuple[int, int]:
-        """Return how many sealed segments, and bytes of them, wait for their copy."""
-        segments = size_bytes = 0
-        for tier in self._led():
-            for each in tier.uncopied():
-                segments += 1
-                size_bytes += each.size_bytes
-        return segments, size_bytes
-
-    def _led(self) -> Iterable[PartitionTier]:
-        return (each for each in self._tiers.values() if each.is_ready and each.partition.is_leader)
+    def sizes(self) -> Iterator[tuple[str, RemoteSizes]]:
+        """Yield the topic and the sizes of each partition that this node leads. Others may run
+        between two of them."""
+        for tier in list(self._tiers.values()):
+            if tier.is_ready and tier.partition.is_leader:
+                yield tier.partition.topic, tier.sizes()
 
 
 async def check_owner(store: ObjectStore, topic_id: Uuid) -> None:

@@ -93,6 +93,20 @@ class TierWork(NamedTuple):
     wake: float | None
 
 
+class RemoteSizes(NamedTuple):
+    """The remote part of a partition in numbers, for metrics."""
+
+    remote_bytes: int = 0
+    """Of the segments that are served."""
+    segment_count: int = 0
+    """Segments that the topic of remote segments knows, in any state."""
+    waiting_count: int = 0
+    """Sealed local segments that are not copied yet."""
+    waiting_bytes: int = 0
+    deleting_count: int = 0
+    deleting_bytes: int = 0
+
+
 class PartitionTier:
     """One partition; see the module."""
 
@@ -112,7 +126,7 @@ class PartitionTier:
         """What readers have; None as long as there are none."""
         self._work = work
         origin = SegmentOrigin(partition.topic, partition.topic_id, partition.index, broker_id)
-        self._core = RemoteLog(origin, work.runtime.random)
+        self._core = RemoteLog(origin, work.runtime.random, work.limits.retry)
         self._core.on_settings(settings)
         self._led_epoch: int | None = None
         """The epoch in which the partition leads, perhaps before the core knows it."""
@@ -127,9 +141,23 @@ class PartitionTier:
         """What the remote tier has."""
         return self._core.remote
 
-    def uncopied(self) -> Iterator[LocalSegment]:
+    def sizes(self) -> RemoteSizes:
+        """Return how much is remote, waits for its copy, and is being deleted."""
+        remote, waiting = self.remote, list(self._uncopied())
+        return RemoteSizes(
+            remote.size_bytes,
+            len(remote),
+            len(waiting),
+            sum(each.size_bytes for each in waiting),
+            remote.deleting_count,
+            remote.deleting_bytes,
+        )
+
+    def _uncopied(self) -> Iterator[LocalSegment]:
         """Yield the sealed segments that are not remote yet, if they are to be copied."""
-        if not (self.settings.is_copied and self.partition.is_in_service):
+        settings = self.settings
+        is_copied = settings.is_copied and settings.is_remote
+        if not (is_copied and self.partition.is_in_service):
             return iter(())
         log = self.partition.local_log()
         copied = copied_end(self.remote, log)

@@ -30,8 +30,10 @@ from moldau.broker.log.producer_snapshot import decode_snapshot, encode_snapshot
 from moldau.broker.log.producer_state import ProducerState
 from moldau.broker.log.recovery import replay
 from moldau.broker.log.truncation import LogHistory
+from moldau.broker.tiered.remote_traffic import RemoteTraffic
 from moldau.broker.tiered.segment_objects import Section
 from moldau.errors import CorruptLog, CorruptRecord
+from moldau.objects.store_errors import StoreError
 from moldau.records import walk
 
 if TYPE_CHECKING:
@@ -84,8 +86,9 @@ class RemotePart(Protocol):
 class SegmentHistory:
     """The history of a partition, out of its remote segments."""
 
-    def __init__(self, part: RemotePart) -> None:
+    def __init__(self, part: RemotePart, traffic: RemoteTraffic | None = None) -> None:
         self._part = part
+        self._traffic = traffic or RemoteTraffic()
         self._remote = part.remote
         self._reader = part.reader
 
@@ -103,6 +106,14 @@ class SegmentHistory:
 
     async def history_at(self, point: LogPoint) -> LogHistory:
         """See `RemoteHistory`."""
+        self._traffic.rebuilds += 1
+        try:
+            return await self._history_at(point)
+        except (CorruptLog, StoreError):
+            self._traffic.failed_rebuilds += 1
+            raise
+
+    async def _history_at(self, point: LogPoint) -> LogHistory:
         segment = self._remote.segment_for(point.epoch, point.offset - 1)
         if segment is None:
             raise CorruptLog("no remote segment has the record", **point._asdict())

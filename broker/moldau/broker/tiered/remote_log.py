@@ -1,6 +1,6 @@
 """The remote work of one partition on one node: the core that copies, expires and cuts. Pure.
 
-    remote_log = RemoteLog(origin, random)
+    remote_log = RemoteLog(origin, random, Backoff(500, 30_000))
     remote_log.on_record(event)      # each record of the partition, in the topic's order
     remote_log.on_leader(5)          # when all records are read that the topic has
     ready = remote_log.ready(log, low_watermark, now_ms)
@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.tiered.copying import CopyLag, LocalLog, SegmentOrigin, begin_copy, next_copy
 from moldau.broker.tiered.expiry import (
@@ -51,8 +51,11 @@ from moldau.broker.tiered.remote_segment import (
     SegmentUpdate,
     update,
 )
-from moldau.ids import RandomBytes, new_uuid
+from moldau.ids import new_uuid
 from moldau.runtime.backoff import Backoff
+
+if TYPE_CHECKING:
+    from random import Random
 
 _AT_ONCE: Final = CopyLag()
 _WITHOUT_LIMIT: Final = Retention()
@@ -103,12 +106,13 @@ class _Retries:
     """When something may be tried again after failures in a row."""
 
     backoff: Backoff
+    random: Random
     failures: int = 0
     due_ms: int = 0
 
     def on_failure(self, now_ms: int) -> None:
         self.failures += 1
-        self.due_ms = now_ms + self.backoff.plain_ms(self.failures)
+        self.due_ms = now_ms + round(self.backoff.wait_s(self.failures, self.random) * 1000)
 
     def on_success(self) -> None:
         self.failures = self.due_ms = 0
@@ -127,9 +131,7 @@ class _Attempt:
 class RemoteLog:
     """The remote work of one partition on one node; see the module."""
 
-    RETRY: Final = Backoff(500, 30_000)
-
-    def __init__(self, origin: SegmentOrigin, random: RandomBytes, retry: Backoff = RETRY) -> None:
+    def __init__(self, origin: SegmentOrigin, random: Random, retry: Backoff) -> None:
         self.remote: Final = RemotePartition()
         self._origin = origin
         self._random = random
@@ -143,9 +145,9 @@ class RemoteLog:
         """Those of them that the topic was asked to append."""
         self._deleting: set[SegmentId] = set()
         """Those whose objects the store was asked to delete, or has deleted."""
-        self._copy_retries = _Retries(retry)
-        self._write_retries = _Retries(retry)
-        self._delete_retries = _Retries(retry)
+        self._copy_retries = _Retries(retry, random)
+        self._write_retries = _Retries(retry, random)
+        self._delete_retries = _Retries(retry, random)
 
     # What happens.
 

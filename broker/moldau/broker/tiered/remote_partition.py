@@ -71,6 +71,9 @@ class RemotePartition:
         """How far the deletion of the whole partition has come."""
         self.size_bytes = 0
         """The size of the segments that are served."""
+        self.deleting_bytes = 0
+        """The size of the segments whose deletion has begun."""
+        self.deleting_count = 0
         self.refused_count = 0
         """How many records changed nothing, because the table of states does not have them."""
 
@@ -105,8 +108,13 @@ class RemotePartition:
             return False
         if segment.state is SegmentState.DELETE_FINISHED:
             del self._segments[segment_id]
+            self.deleting_bytes -= segment.size_bytes
+            self.deleting_count -= 1
             return True
         self._segments[segment_id] = segment
+        if segment.state is SegmentState.DELETE_STARTED:
+            self.deleting_bytes += segment.size_bytes
+            self.deleting_count += 1
         if segment.state is SegmentState.COPY_FINISHED:
             self.size_bytes += segment.size_bytes
             for rows in self._rows_of(segment):

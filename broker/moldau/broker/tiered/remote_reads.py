@@ -69,11 +69,10 @@ class ReadLimits:
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What was read since the start, for metrics."""
+    """The reads since the start, for metrics."""
 
     requests: int = 0
-    bytes: int = 0
-    failures: int = 0
+    """Those that did begin, or wait."""
     refused: int = 0
     """Reads that did not begin, because too many waited."""
     throttled: int = 0
@@ -160,6 +159,14 @@ class RemoteReads:
         self._tasks: dict[RemoteRead, asyncio.Task[None]] = {}
         self._ahead: set[asyncio.Task[None]] = set()
         self._kept_bytes = 0
+
+    @property
+    def running_count(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
 
     @property
     def kept_bytes(self) -> int:
@@ -256,12 +263,8 @@ class RemoteReads:
             return
         read.end(result)
         is_known = self._reads.get(read.key) is read
-        if isinstance(result, KafkaError):
-            self.counts.failures += 1
-        else:
-            self.counts.bytes += len(result.records)
-            if self.quota is not None:
-                self.quota.record(len(result.records), self._now_ms())
+        if not isinstance(result, KafkaError) and self.quota is not None:
+            self.quota.record(len(result.records), self._now_ms())
         if isinstance(result, KafkaError) or result.segment_id is None:
             if is_known:
                 del self._reads[read.key]

@@ -6,7 +6,8 @@ have a deadline (`object_store`). A store that fails is reported by one line unt
 whatever the number of partitions.
 
 The limits are those of the node: so many copies and deletions at a time, so many bytes a second. A
-copy waits for its turn before it begins, as in Kafka, because an upload that pauses is given up.
+copy waits for its turn before it begins, as in Kafka, because an upload that pauses is given up. It
+counts with all its bytes when it begins: so one segment may be larger than a second's quota.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.errors import ConfigError, CorruptLog
 from moldau.errors.codes import KafkaError
 from moldau.objects.store_errors import StoreError, StoreReason
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from moldau.broker.tiered.metadata_topic import MetadataTopic
     from moldau.broker.tiered.remote_log import RemoteLog
     from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
+    from moldau.broker.tiered.remote_traffic import RemoteTraffic
     from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
     from moldau.logging import Logger
     from moldau.objects.object_store import ObjectStore
@@ -34,6 +37,20 @@ if TYPE_CHECKING:
 
 STORE_FAILURES: Final = (StoreError, CorruptLog, ConfigError, OSError)
 """What a copy or a deletion may end with, other than success."""
+_NS_PER_MS: Final = 1_000_000
+
+
+class RateLimit(Protocol):
+    """Bytes a second, measured over windows of time."""
+
+    bytes_per_second: int
+
+    @property
+    def window_ms(self) -> int: ...
+
+    def is_exceeded(self, now_ms: int) -> bool: ...
+
+    def record(self, size_bytes: int, now_ms: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +65,16 @@ class WorkLimits:
     """`remote.log.manager.copy.max.bytes.per.second`"""
     interval_ms: int = 30_000
     """`remote.log.manager.task.interval.ms`"""
+    retry: Backoff = field(default_factory=lambda: Backoff(500, 30_000))
+    """`remote.log.manager.task.retry.backoff.ms`, and the settings beside it"""
 
 
 @dataclass(slots=True)
 class WorkCounts:
-    """What the node has done since the start, for metrics."""
+    """What the node does, beside the traffic of topics, for metrics."""
 
-    copies: int = 0
-    failed_copies: int = 0
-    copied_bytes: int = 0
-    deletions: int = 0
-    failed_deletions: int = 0
-    failed_appends: int = 0
+    throttled_copies: int = 0
+    """Copies that waited because the quota was used up."""
     orphans: int = 0
     """Objects without a segment that were removed."""
     copies_since: dict[RemoteSegment, float] = field(default_factory=dict)
@@ -100,13 +115,15 @@ class RemoteWork:
         self,
         runtime: Runtime,
         topic: MetadataTopic,
-        store: ObjectStore,
         upload: SegmentUpload,
         log: Logger,
+        traffic_of: Callable[[str], RemoteTraffic],
+        quota: RateLimit | None = None,
     ) -> None:
+        """`traffic_of` returns the counters of a topic, `quota` is that of copies."""
         self.runtime: Final = runtime
         self.topic: Final = topic
-        self.store: Final = store
+        self.store: Final[ObjectStore] = upload.store
         self.log: Final = log
         self.limits = WorkLimits()
         self.counts: Final = WorkCounts()
@@ -115,13 +132,17 @@ class RemoteWork:
         """Whether the store was found to work, and to be this cluster's. Before that nothing is
         done to a log or a segment."""
         self._upload = upload
+        self._traffic_of = traffic_of
         self._running: dict[str, int] = {}
         self._freed = asyncio.Event()
-        self._copies_allowed_at = 0.0
+        self._quota = quota
+        self._at_quota = asyncio.Lock()
 
     def configure(self, limits: WorkLimits) -> None:
         """Use other limits, from the next piece of work on."""
         self.limits = limits
+        if self._quota is not None:
+            self._quota.bytes_per_second = limits.copy_bytes_per_s_max
         self._freed.set()
 
     def now_ms(self) -> int:
@@ -132,7 +153,6 @@ class RemoteWork:
         try:
             await self.topic.append(event)
         except KafkaError as error:
-            self.counts.failed_appends += 1
             self.log.debug("a record of a remote segment is not written yet", why=str(error))
             core.on_write_failed(event, self.now_ms())
 
@@ -149,15 +169,15 @@ class RemoteWork:
                 if found is None:
                     core.on_put_failed(segment.id, self.now_ms())
                     return
+                self._traffic_of(segment.topic).copies += 1
                 counts.copies_since[segment] = self.runtime.clock.monotonic()
                 custom = await self._upload.upload(segment, found)
         except STORE_FAILURES as error:
-            counts.failed_copies += 1
+            self._traffic_of(segment.topic).failed_copies += 1
             self.health.on_failure(error)
             core.on_put_failed(segment.id, self.now_ms())
         else:
-            counts.copies += 1
-            counts.copied_bytes += segment.size_bytes
+            self._traffic_of(segment.topic).copied_bytes += segment.size_bytes
             self.health.on_success()
             core.on_put(segment.id, custom, self.now_ms())
         finally:
@@ -167,13 +187,13 @@ class RemoteWork:
         """Remove the objects of a segment."""
         try:
             async with self._turn("deletions", lambda: self.limits.deletions_max):
+                self._traffic_of(segment.topic).deletions += 1
                 await self._upload.remove(segment)
         except STORE_FAILURES as error:
-            self.counts.failed_deletions += 1
+            self._traffic_of(segment.topic).failed_deletions += 1
             self.health.on_failure(error)
             core.on_delete_failed(segment.id, self.now_ms())
         else:
-            self.counts.deletions += 1
             self.health.on_success()
             core.on_deleted(segment.id, self.now_ms())
 
@@ -191,11 +211,21 @@ class RemoteWork:
             self._freed.set()
 
     async def _copy_quota(self, size_bytes: int) -> None:
-        """Wait until the bytes of earlier copies fit the rate."""
-        now = self.runtime.clock.monotonic()
-        start_at = max(now, self._copies_allowed_at)
-        self._copies_allowed_at = start_at + size_bytes / self.limits.copy_bytes_per_s_max
-        await asyncio.sleep(start_at - now)
+        """Wait until the bytes of earlier copies fit the rate, one copy after the other. The rate
+        falls with each window that ends, and the limit may change meanwhile."""
+        quota = self._quota
+        if quota is None:
+            return
+        async with self._at_quota:
+            now_ms = self._monotonic_ms()
+            self.counts.throttled_copies += quota.is_exceeded(now_ms)
+            while quota.is_exceeded(now_ms):
+                await asyncio.sleep((quota.window_ms - now_ms % quota.window_ms) / 1000)
+                now_ms = self._monotonic_ms()
+            quota.record(size_bytes, now_ms)
+
+    def _monotonic_ms(self) -> int:
+        return self.runtime.clock.monotonic_ns() // _NS_PER_MS
 
 
 class RunningWork:

@@ -66,7 +66,7 @@ class SegmentUpload:
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._runtime = runtime
-        self._store = store
+        self.store: Final = store
         self._key_ring = key_ring
         self._chunk_bytes = chunk_bytes
 
@@ -93,18 +93,18 @@ class SegmentUpload:
                 yield stored
 
         log_name = object_name(segment, ObjectKind.LOG)
-        await self._store.put_parts(log_name, chunks, segment.size_bytes)
+        await self.store.put_parts(log_name, chunks, segment.size_bytes)
         manifest = SegmentManifest(
             segment.start_offset, segment.size_bytes, tuple(stored_sizes), self._chunk_bytes
         )
         indexes = await self._runtime.run_blocking(self._stored_indexes, codec, manifest, files)
-        await self._store.put(object_name(segment, ObjectKind.INDEXES), indexes)
+        await self.store.put(object_name(segment, ObjectKind.INDEXES), indexes)
         return SegmentAccess(len(indexes), key_name, wrapped).encode()
 
     async def remove(self, segment: RemoteSegment) -> None:
         """Remove both objects. They may be gone already."""
         for kind in (ObjectKind.INDEXES, ObjectKind.LOG):
-            await self._store.delete(object_name(segment, kind))
+            await self.store.delete(object_name(segment, kind))
 
     def _new_key(self, segment: RemoteSegment) -> tuple[SegmentCipher | None, str | None, bytes]:
         if self._key_ring is None:

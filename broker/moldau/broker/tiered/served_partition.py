@@ -27,6 +27,7 @@ from moldau.broker.log.offset_lookup import OffsetAt
 from moldau.broker.tiered.fetched_file import fetched_slice
 from moldau.broker.tiered.remote_reads import FetchedRecords, ReadKey
 from moldau.broker.tiered.remote_segment import SegmentState
+from moldau.broker.tiered.remote_traffic import RemoteTraffic
 from moldau.errors import ConfigError, CorruptLog, CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.objects.store_errors import StoreError, StoreReason
@@ -68,10 +69,12 @@ class ServedPartition:
         remote: RemotePartition,
         reader: RemoteReader,
         reads: RemoteReads,
+        traffic: RemoteTraffic | None = None,
         *,
         is_ready: bool = False,
     ) -> None:
         self.remote = remote
+        self.traffic = traffic or RemoteTraffic()
         self.reader = reader
         self.reads = reads
         self.is_ready = is_ready
@@ -134,6 +137,17 @@ class ServedPartition:
         return found
 
     async def _fetch(self, log: PartitionLog, request: RemoteRequest) -> FetchedRecords:
+        """Read, and count it."""
+        self.traffic.fetches += 1
+        try:
+            found = await self._found(log, request)
+        except KafkaError:
+            self.traffic.failed_fetches += 1
+            raise
+        self.traffic.fetched_bytes += len(found.records)
+        return found
+
+    async def _found(self, log: PartitionLog, request: RemoteRequest) -> FetchedRecords:
         """Read, segment by segment until one has a record."""
         max_bytes = max(request.max_bytes, READ_BYTES_MIN)
         at, upper = request.offset, request.upper

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.broker.settings import tiered, topic
-from moldau.broker.settings.retention import AS_RETENTION
+from moldau.broker.settings.retention import AS_LOCAL_RETENTION, local_limit
+from moldau.broker.tiered.copying import CopyLag
 from moldau.broker.tiered.expiry import Retention
 from moldau.broker.tiered.remote_log import TierSettings
 from moldau.broker.tiered.remote_work import WorkLimits
 from moldau.objects.store_address import StoreConfig, parse_address
+from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
     from moldau.broker.settings import ResourceSettings
@@ -28,14 +30,19 @@ def tier_settings(settings: ResourceSettings) -> TierSettings | None:
     if not is_on or "compact" in settings[topic.cleanup_policy] or not (is_remote or is_removed):
         return None
     whole = Retention(settings[topic.retention_ms], settings[topic.retention_bytes])
-    local_ms = settings[topic.local_retention_ms]
-    local_bytes = settings[topic.local_retention_bytes]
+    local = Retention(
+        local_limit(settings[topic.local_retention_ms], whole.ms),
+        local_limit(settings[topic.local_retention_bytes], whole.size_bytes),
+    )
+    lag_ms = settings[topic.remote_copy_lag_ms]
+    lag_bytes = settings[topic.remote_copy_lag_bytes]
     return TierSettings(
-        retention=whole,
-        local_retention=Retention(
-            whole.ms if local_ms == AS_RETENTION else local_ms,
-            whole.size_bytes if local_bytes == AS_RETENTION else local_bytes,
+        lag=CopyLag(
+            local.ms if lag_ms == AS_LOCAL_RETENTION else lag_ms,
+            local.size_bytes if lag_bytes == AS_LOCAL_RETENTION else lag_bytes,
         ),
+        retention=whole,
+        local_retention=local,
         is_copied=not settings[topic.remote_log_copy_disable],
         is_remote=is_remote,
     )
@@ -48,6 +55,11 @@ def work_limits(settings: Settings) -> WorkLimits:
         deletions_max=settings[tiered.remote_log_manager_expiration_thread_pool_size],
         copy_bytes_per_s_max=settings[tiered.remote_log_manager_copy_max_bytes_per_second],
         interval_ms=settings[tiered.remote_log_manager_task_interval_ms],
+        retry=Backoff(
+            settings[tiered.remote_log_manager_task_retry_backoff_ms],
+            settings[tiered.remote_log_manager_task_retry_backoff_max_ms],
+            settings[tiered.remote_log_manager_task_retry_jitter],
+        ),
     )
 
 

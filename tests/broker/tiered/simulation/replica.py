@@ -49,7 +49,7 @@ class Replica:
         self.is_alive = True
         self.log_start = self.durable_start
         origin = SegmentOrigin("t", TOPIC_ID, 0, self.node)
-        self.core = RemoteLog(origin, self._random, Backoff(20, 100))
+        self.core = RemoteLog(origin, self._random, Backoff(20, 100, jitter=0.0))
         self.core.on_settings(self._settings)
         self.position = 0
         """Up to where it has read the topic."""
