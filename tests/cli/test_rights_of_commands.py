@@ -66,6 +66,8 @@ COMMANDS: Final = {
     "share peek": "share peek workers --topic orders",
     "share dlq": "share dlq list workers",
     "share delete": "share delete done-workers",
+    "tier status": "tier status",
+    "tier verify": "tier verify orders",
     "token create": "token create --owner bob",
     "topic describe": "topic describe orders",
     "topic create": "topic create orders-2",

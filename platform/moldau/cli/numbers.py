@@ -35,3 +35,15 @@ def is_int64(text: str) -> bool:
 def exact(value: float) -> str:
     """Return all digits of a number, without an exponent; those of a whole one without a point."""
     return format(Decimal(repr(value)), "f").removesuffix(".0")
+
+
+def binary_size(size_bytes: int) -> str:
+    """Return a size for people, such as `1.5 MiB`; `?` for one that is not known."""
+    if size_bytes < 0:
+        return "?"
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -198,7 +198,7 @@ class RemoteReader:
             self._open.move_to_end(segment.id)
             return opened
         access = SegmentAccess.decode(segment)
-        codec = self._codec(segment, access)
+        codec = codec_of(segment, access, self._key_ring)
         plain = await self._cache.get(
             ChunkKey(segment.id, INDEXES), lambda: self._load_indexes(segment, access, codec)
         )
@@ -214,19 +214,6 @@ class RemoteReader:
         while self._open_bytes > _OPEN_BYTES_MAX and len(self._open) > 1:
             _, closed = self._open.popitem(last=False)
             self._open_bytes -= closed.size_bytes
-
-    def _codec(self, segment: RemoteSegment, access: SegmentAccess) -> ChunkCodec:
-        if access.key_name is None:
-            return ChunkCodec(segment.id)
-        if self._key_ring is None:
-            raise ConfigError(
-                "a remote segment is encrypted: set remote.storage.encryption.keys",
-                segment=str(segment.id),
-                key=access.key_name,
-            )
-        place = bound_to_segment(segment.id)
-        cipher = self._key_ring.unwrap(access.key_name, access.wrapped_key, place)
-        return ChunkCodec(segment.id, cipher)
 
     async def _load_indexes(
         self, segment: RemoteSegment, access: SegmentAccess, codec: ChunkCodec
@@ -348,6 +335,21 @@ class RemoteReader:
             at = end
             if at + HEADER_BYTES > len(data):
                 return at, header.next_offset
+
+
+def codec_of(segment: RemoteSegment, access: SegmentAccess, key_ring: KeyRing | None) -> ChunkCodec:
+    """Return what opens the objects of a segment. Raise ConfigError without its key."""
+    if access.key_name is None:
+        return ChunkCodec(segment.id)
+    if key_ring is None:
+        raise ConfigError(
+            "a remote segment is encrypted: set remote.storage.encryption.keys",
+            segment=str(segment.id),
+            key=access.key_name,
+        )
+    place = bound_to_segment(segment.id)
+    cipher = key_ring.unwrap(access.key_name, access.wrapped_key, place)
+    return ChunkCodec(segment.id, cipher)
 
 
 def _walk(

@@ -16,7 +16,7 @@ from moldau.cli.commands.cluster_controller import (
 )
 from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
-from moldau.cli.numbers import whole
+from moldau.cli.numbers import binary_size, whole
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
 
@@ -151,8 +151,8 @@ def _log_dirs(arguments: Namespace, context: Context) -> int:
                 str(each.broker),
                 each.path,
                 str(len(each.replicas)),
-                _size(sum(replica.size_bytes for replica in each.replicas)),
-                _size(each.usable_bytes),
+                binary_size(sum(replica.size_bytes for replica in each.replicas)),
+                binary_size(each.usable_bytes),
                 "ok" if each.error is None else each.error.code.name,
             )
             for each in found
@@ -180,17 +180,6 @@ def _log_dir(directory: LogDir) -> dict[str, Any]:
             for each in directory.replicas
         ],
     }
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes < 0:
-        return "?"
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def _versions(arguments: Namespace, context: Context) -> int:
