@@ -66,8 +66,13 @@ def test_each_service_is_healthy_or_restarted_and_open_to_this_machine_only(name
     assert found["name"].startswith("moldau")
 
 
-def test_three_compose_files_are_there() -> None:
-    assert compose_files() == ["compose.cluster.yaml", "compose.connect.yaml", "compose.yaml"]
+def test_four_compose_files_are_there() -> None:
+    assert compose_files() == [
+        "compose.cluster.yaml",
+        "compose.connect.yaml",
+        "compose.tiered.yaml",
+        "compose.yaml",
+    ]
 
 
 @pytest.mark.real
@@ -118,6 +123,7 @@ def test_the_guide_names_each_file_and_its_python_is_sound() -> None:
         "compose.yaml",
         "compose.connect.yaml",
         "compose.cluster.yaml",
+        "compose.tiered.yaml",
     ]
     blocks = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 2

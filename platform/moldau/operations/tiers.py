@@ -48,12 +48,14 @@ class PartitionTiers:
         """How many offsets are not in the remote tier, those of the active segment included."""
         return None if self.pending is None else max(self.end - self.pending, 0)
 
-    @property
-    def backlog_bytes(self) -> int | None:
-        """About how many bytes they have, as if all records of the disk were of one size."""
+    def backlog_bytes(self, remote_bytes: int, remote_records: int) -> int | None:
+        """Return about how many bytes they have: as many for a record as in the remote tier, or if
+        that has nothing, as on the disk. Files of what is remote may still be there."""
         records, local = self.backlog_records, self.end - self.local_start
         if records is None or self.local_bytes is None:
             return None
+        if remote_records:
+            return min(records * remote_bytes // remote_records, self.local_bytes)
         return 0 if local <= 0 else self.local_bytes * min(records, local) // local
 
 

@@ -110,7 +110,7 @@ def test_what_the_image_and_its_compose_files_start_is_not_refused() -> None:
         for spec in compose(name)["services"].values():
             commands.append((tuple(spec.get("command", ())), spec.get("environment", {})))
     brokers = [each for each in commands if each[0][:2] == ("broker", "start")]
-    assert len(brokers) == 7
+    assert len(brokers) == 8
     for words, environment in brokers:
         settings = started(words[2:], environment)
         assert exposed(read_listeners(settings).bound), words

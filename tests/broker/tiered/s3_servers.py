@@ -79,7 +79,7 @@ def moto() -> Iterator[S3Server]:
 @contextmanager
 def versitygw() -> Iterator[S3Server]:
     """Run versitygw. Raise ServerMissing if there is none, and it cannot be built."""
-    program = _versitygw_program()
+    program = versitygw_program()
     with tempfile.TemporaryDirectory(prefix="moldau-s3-") as folder:
         port = _free_port()
         users = Path(folder) / "users"
@@ -105,14 +105,15 @@ def versitygw() -> Iterator[S3Server]:
 def make_user(server: S3Server) -> tuple[str, str]:
     """Return the key and secret of a new user of versitygw that may do nothing with the bucket."""
     name = uuid4().hex
-    admin = [_versitygw_program(), "admin", "--access", KEY, "--secret", SECRET]
+    admin = [versitygw_program(), "admin", "--access", KEY, "--secret", SECRET]
     address = ["--endpoint-url", server.url, "--region", REGION]
     user = ["create-user", "--access", name, "--secret", SECRET, "--role", "user"]
     subprocess.run([*admin, *address, *user], check=True, capture_output=True)  # noqa: S603
     return name, SECRET
 
 
-def _versitygw_program() -> str:
+def versitygw_program() -> str:
+    """Return its path. Raise ServerMissing if there is none, and it cannot be built."""
     found = shutil.which("versitygw")
     if found is not None:
         return found

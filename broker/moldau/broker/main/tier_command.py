@@ -144,6 +144,7 @@ def _facts(tiers: PartitionTiers, remote: RemoteFacts, price: float | None) -> d
     segments = [] if known is None else known.segments()
     finished = [each for each in segments if each.state is SegmentState.COPY_FINISHED]
     remote_bytes = sum(each.size_bytes for each in finished)
+    remote_records = sum(each.end_offset - each.start_offset for each in finished)
     facts = {
         "topic": tiers.where.topic,
         "partition": tiers.where.partition,
@@ -152,7 +153,7 @@ def _facts(tiers: PartitionTiers, remote: RemoteFacts, price: float | None) -> d
         "end": tiers.end,
         "first_not_remote": tiers.pending,
         "backlog_records": tiers.backlog_records,
-        "backlog_bytes": tiers.backlog_bytes,
+        "backlog_bytes": tiers.backlog_bytes(remote_bytes, remote_records),
         "local_bytes": tiers.local_bytes,
         "remote_bytes": remote_bytes,
         "segments": len(finished),
