@@ -148,6 +148,25 @@ def test_a_cluster_without_remote_storage_says_so() -> None:
         assert "--store" in shell("tier", "verify", "plain").err
 
 
+def test_what_a_lag_of_the_broker_holds_back_goes_when_the_lag_is_lowered(tmp_path: Path) -> None:
+    settings = {name.replace("_", "."): value for name, value in SETTINGS.items()}
+    settings |= {"remote.storage": f"file://{tmp_path}", "log.remote.copy.lag.ms": "3600000"}
+    with SyncEmbeddedBroker(settings) as broker:
+        shell = Shell(broker.bootstrap_servers)
+        configs = [each for each in _CONFIGS if "local" not in each]
+        shell.good("topic", "create", "orders", *configs)
+        text = "".join(f"{'x' * 200}\n" for _ in range(RECORDS))
+        shell.good("produce", "orders", "--set", "batch.size=500", source=text)
+        it = Tiered(shell, tmp_path)
+        eventually(lambda: it.status()["first_not_remote"] == 0)
+        found = it.status()
+        assert (found["segments"], found["backlog_records"]) == (0, RECORDS)
+        assert found["backlog_bytes"] == found["local_bytes"] > 200 * RECORDS
+        shell.good("config", "set", "broker", "default", "log.remote.copy.lag.ms=0")
+        eventually(lambda: it.status()["segments"] > 3)
+        assert it.status()["local_start"] == 0, "the disk keeps as much as the log"
+
+
 @pytest.fixture
 def encrypted(tmp_path: Path) -> str:
     path = tmp_path / "keys"

@@ -122,9 +122,10 @@ class NodeTier:
         self._has_changed.set()
 
     def configure(self, settings: Settings) -> None:
-        """Use the limits of these settings of the node."""
+        """Use these settings of the node: its limits, and those of topics without their own."""
         self.work.configure(work_limits(settings))
         self.door.configure(settings)
+        self.look()
 
     async def aclose(self) -> None:
         """End all work. What has begun is found by the next leaders."""
