@@ -58,7 +58,7 @@ _ANSWERS: Final = {
 
 class FaultyProxy:
     """A proxy on a port of its own. `faults` go to the next requests, one each; `only` names the
-    method that they are for."""
+    method that they are for, and `within` what their path has."""
 
     def __init__(self, upstream_port: int) -> None:
         self._upstream_port = upstream_port
@@ -66,6 +66,7 @@ class FaultyProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.faults: deque[Fault] = deque()
         self.only: str | None = None
+        self.within = ""
         self.always: Fault | None = None
         self.seen: list[SeenRequest] = []
 
@@ -108,7 +109,7 @@ class FaultyProxy:
         head = await reader.readuntil(b"\r\n\r\n")
         body = await reader.readexactly(_content_length(head))
         method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-        fault = self._fault_for(method)
+        fault = self._fault_for(method, path)
         self.seen.append(SeenRequest(method, path, fault))
         if fault in _ANSWERS:
             status, text = _ANSWERS[fault]
@@ -134,8 +135,8 @@ class FaultyProxy:
         await writer.drain()
         return True
 
-    def _fault_for(self, method: str) -> Fault:
-        if self.only is not None and method != self.only:
+    def _fault_for(self, method: str, path: str) -> Fault:
+        if self.only not in (None, method) or self.within not in path:
             return Fault.PASS
         if self.always is not None:
             return self.always
