@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from moldau.client import (
     AbortableTransactionError,
@@ -22,6 +22,7 @@ from moldau.testing.history import Ended, Event, Moved, Outcome, Read, ReadAll, 
 from tests.broker.cluster.transactional.clients import IMPATIENT, retried
 
 IN_FLIGHT: Final = 5
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 COMMITTED: Final = "read_committed"
 ALL_RECORDS: Final = "read_uncommitted"
 _PAD: Final = "." * 180
@@ -134,7 +135,9 @@ class MixedTraffic:
 
     # Readers.
 
-    async def read_all(self, runtime: Runtime, rack: str = "", isolation: str = COMMITTED) -> None:
+    async def read_all(
+        self, runtime: Runtime, rack: str = "", isolation: Isolation = COMMITTED
+    ) -> None:
         """Read everything from the first record on."""
         reader, events = f"{isolation} {rack} {len(self.reads[isolation])}", self.reads[isolation]
         events += [Moved(reader, _named(each)) for each in self.places]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.tiered.segment_objects import parse_object_name
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 WHERE: Final = "file:///shared"
 _DELAYS_S: Final = (0.002, 0.01, 0.03)
+_LATE_S: Final = (0.1, 3.0, 20.0)
 
 
 class SharedStore:
@@ -33,10 +35,21 @@ class SharedStore:
         """How long a put takes beyond the usual delay."""
         self.badness = 0.0
         """How likely a request fails, with or without an effect."""
+        self.lateness = 0.0
+        """How likely a put or a deletion fails, and has its effect a while later."""
+        self.on_the_way: list[tuple[float, Callable[[], object]]] = []
+        """What is late, and when it arrives: even if its node is gone by then."""
 
     def open(self, runtime: Runtime, config: StoreConfig) -> SharedBucket:
         """Takes the place of `ObstoreBucket`."""
         return SharedBucket(self, runtime)
+
+    def land(self, now_s: float) -> None:
+        """Let arrive what is late and due."""
+        due = [each for each in self.on_the_way if each[0] <= now_s]
+        self.on_the_way = [each for each in self.on_the_way if each[0] > now_s]
+        for _, action in due:
+            action()
 
     def segment_objects(self) -> set[str]:
         """The objects of segments."""
@@ -60,6 +73,7 @@ class SharedBucket:
     async def put(self, name: str, data: Buffer) -> None:
         content = bytes(data)
         await self._begin_put(name)
+        self._be_late(name, partial(self._store.objects.setdefault, name, content))
         if name in self._store.objects:
             raise store_error(StoreReason.ALREADY_EXISTS, "put", name)
         self._store.objects[name] = content
@@ -68,6 +82,7 @@ class SharedBucket:
     async def put_parts(self, name: str, parts: AsyncIterator[Buffer]) -> None:
         content = b"".join([bytes(each) async for each in parts])
         await self._begin_put(name)
+        self._be_late(name, partial(self._store.objects.__setitem__, name, content))
         self._store.objects[name] = content
         self._fail_sometimes(name)
 
@@ -86,6 +101,7 @@ class SharedBucket:
 
     async def delete(self, name: str) -> None:
         await self._delay()
+        self._be_late(name, partial(self._store.objects.pop, name, None))
         self._content(name)
         del self._store.objects[name]
         self._fail_sometimes(name)
@@ -106,10 +122,18 @@ class SharedBucket:
 
     async def _delay(self, more_s: float = 0.0) -> None:
         await after(self._runtime.random.choice(_DELAYS_S) + more_s)
+        self._store.land(self._runtime.clock.monotonic())
         self._fail_sometimes("")
 
     def _fail_sometimes(self, name: str) -> None:
         if self._runtime.random.random() < self._store.badness:
+            raise store_error(StoreReason.SERVER_ERROR, "request", name)
+
+    def _be_late(self, name: str, action: Callable[[], object]) -> None:
+        random = self._runtime.random
+        if random.random() < self._store.lateness:
+            due_s = self._runtime.clock.monotonic() + random.choice(_LATE_S)
+            self._store.on_the_way.append((due_s, action))
             raise store_error(StoreReason.SERVER_ERROR, "request", name)
 
     def _content(self, name: str) -> bytes:

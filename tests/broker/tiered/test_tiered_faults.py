@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from random import Random
 
 import pytest
 
 from tests import suites
-from tests.broker.cluster.traffic import Traffic
+from tests.broker.tiered.mixed_traffic import ALL_RECORDS, COMMITTED, MixedTraffic
 from tests.broker.tiered.tiered_cluster import (
     ALL,
     METADATA_PARTITIONS,
@@ -22,6 +23,7 @@ from tests.broker.tiered.tiered_house import METADATA
 SEEDS = (18, 33, *range(1, 1 + int(os.environ.get("MOLDAU_TIERED_SEEDS", "3"))))
 """18 and 33: power failed before the leader epochs of what was remote were durable."""
 FAULTS = 6
+PARTITIONS = 2
 
 
 def strike(brokers: TieredBrokers, random: Random) -> None:
@@ -45,7 +47,7 @@ def strike(brokers: TieredBrokers, random: Random) -> None:
     brokers.world.run_for(random.uniform(0.1, 12))
     brokers.heal()
     brokers.await_up()
-    brokers.await_in_sync(NAME, ALL, within=120)
+    brokers.await_whole(within=120)
     for index in range(METADATA_PARTITIONS):
         brokers.await_in_sync(METADATA, ALL, index, within=120)
 
@@ -55,24 +57,29 @@ def test_nothing_is_lost_by_faults(monkeypatch: pytest.MonkeyPatch, seed: int) -
     random = Random(seed)
     skips = str(random.random() < 0.5).lower()
     given = {"follower_fetch_last_tiered_offset_enable": skips}
-    with tiered_brokers(monkeypatch, seed=seed, settings=given) as brokers:
-        traffic = Traffic(brokers.bootstrap_servers)
+    with tiered_brokers(monkeypatch, seed=seed, settings=given, partitions=PARTITIONS) as brokers:
+        traffic = MixedTraffic(brokers.bootstrap_servers, NAME, PARTITIONS, seed)
         traffic.pause_s = 0.05
-        produced = brokers.start_program(traffic.produce, "producer")
+        writers = [
+            brokers.start_program(traffic.produce, "plain"),
+            brokers.start_program(traffic.transact, "transactional"),
+        ]
         brokers.await_cut()
         brokers.store.badness = random.choice((0.0, 0.1))
+        brokers.store.lateness = random.choice((0.0, 0.1))
         for _ in range(FAULTS):
             brokers.store.put_s = random.choice((0.0, 0.0, 3.0))
             strike(brokers, random)
-        brokers.store.badness = brokers.store.put_s = 0.0
+        brokers.store.badness = brokers.store.lateness = brokers.store.put_s = 0.0
         acknowledged = traffic.acknowledged
         brokers.world.run_until(lambda: traffic.acknowledged > acknowledged, within=WITHIN_S)
         traffic.is_ending = True
-        brokers.world.run_until(lambda: produced.is_done, within=180)
+        brokers.world.run_until(lambda: all(each.is_done for each in writers), within=180)
         brokers.await_cut()
-        brokers.run(traffic.read_all, "auditor", within=120)
         for number in ALL:
             brokers.lead(number)
-            brokers.run(traffic.read_all, f"auditor-{number}", within=120)
-        traffic.check({})
+            for isolation in (COMMITTED, ALL_RECORDS):
+                read = partial(traffic.read_all, rack=f"r{number}", isolation=isolation)
+                brokers.run(read, within=120)
+        traffic.check()
         brokers.check()

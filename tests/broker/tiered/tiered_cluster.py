@@ -10,10 +10,13 @@ import pytest
 
 from moldau.broker.log import names
 from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.offset_lookup import EARLIEST
 from moldau.broker.server import remote_storage
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from moldau.errors.codes import ErrorCode
+from moldau.client.admin.configs import Resource, ResourceType
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import Uuid, format_uuid
 from moldau.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -31,12 +34,13 @@ from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.world import SimulatedBrokers, new_world
 from tests.broker.server.wire import PRODUCE_VERSION, wired
 from tests.broker.tiered.shared_store import WHERE, SharedStore
-from tests.broker.tiered.tiered_house import are_gapless, finished_ranges, remote_of
+from tests.broker.tiered.tiered_house import remote_of
 from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 
 NAME: Final = "t"
 PLACE: Final = TopicPartition(NAME, 0)
 ALL: Final = (1, 2, 3)
+NEVER: Final = 1 << 62
 WITHIN_S: Final = 60.0
 METADATA_PARTITIONS: Final = 2
 NODE: Final[Mapping[str, str]] = {
@@ -52,10 +56,15 @@ _CONFIGS: Final = {name.replace("_", "."): value for name, value in TOPIC.items(
 class TieredBrokers(SimulatedBrokers):
     """The cluster; broker N is in rack `rN`."""
 
-    def __init__(self, seed: int, store: SharedStore, given: Mapping[str, str]) -> None:
+    def __init__(
+        self, seed: int, store: SharedStore, given: Mapping[str, str], partitions: int = 1
+    ) -> None:
         self.store = store
+        self.partitions = range(partitions)
         self.written: list[bytes] = []
         """The values that were acknowledged, in their order."""
+        self.start_offset = 0
+        """Below it readers of the first partition get nothing any more."""
         self._world = new_world(seed)
         self._tiered = {name.replace("_", "."): value for name, value in {**NODE, **given}.items()}
         super().__init__(self._world, 3)
@@ -74,13 +83,55 @@ class TieredBrokers(SimulatedBrokers):
 
         return self.run(main, within=WITHIN_S)
 
-    def create(self, *replicas: int) -> None:
-        """Make the topic; its first replica leads."""
-        topic = NewTopic(NAME, assignments={0: list(replicas or ALL)}, configs=_CONFIGS)
+    def create(self, *replicas: int, **configs: str) -> None:
+        """Make the topic. Of the first partition the first replica leads, and of the next ones the
+        next replicas."""
+        order = list(replicas or ALL)
+        turned = {
+            index: order[index % len(order) :] + order[: index % len(order)]
+            for index in self.partitions
+        }
+        own = {name.replace("_", "."): value for name, value in configs.items()}
+        topic = NewTopic(NAME, assignments=turned, configs={**_CONFIGS, **own})
         self.ask(lambda admin: admin.create_topic(topic))
 
+    def configure(self, **configs: str) -> ErrorCode:
+        """Change settings of the topic."""
+        named = {name.replace("_", "."): value for name, value in configs.items()}
+        resource = Resource(ResourceType.TOPIC, NAME)
+
+        async def change(admin: Admin) -> ErrorCode:
+            try:
+                await admin.alter_configs(resource, set_to=named)
+            except KafkaError as error:
+                return ErrorCode(error.code)
+            return ErrorCode.NONE
+
+        code: ErrorCode = self.ask(change)
+        return code
+
+    def delete(self) -> None:
+        """Delete the topic, and wait until all brokers know."""
+        self.ask(lambda admin: admin.delete_topic(NAME))
+        self.world.run_until(
+            lambda: not any(self.running[each].node.image.topics.by_name(NAME) for each in self.up),
+            within=WITHIN_S,
+        )
+
+    def delete_records(self, offset: int) -> None:
+        """Delete the records of the first partition before the offset."""
+        found = self.ask(lambda admin: admin.delete_records({PLACE: offset}))
+        assert found == {PLACE: offset}
+        self.start_offset = offset
+
+    def beginning(self) -> int:
+        """Return where clients find the beginning of the first partition."""
+        found = self.ask(lambda admin: admin.list_offsets({PLACE: EARLIEST}))
+        offset: int = found[PLACE].offset
+        return offset
+
     def fill(self, count: int = 40) -> None:
-        """Write records, each in a batch of its own."""
+        """Write records to the first partition, each in a batch of its own."""
 
         async def main(runtime: Runtime) -> None:
             async with Producer(
@@ -131,8 +182,12 @@ class TieredBrokers(SimulatedBrokers):
             self.written.append(value)
         return offset
 
+    def kept(self) -> list[bytes]:
+        """Return what readers must get."""
+        return self.written[self.start_offset :]
+
     def read_all(self, rack: str = "") -> list[bytes]:
-        """Read as many records as were acknowledged, from the first one on."""
+        """Read as many records as are kept, from the first one on."""
 
         async def main(runtime: Runtime) -> list[bytes]:
             found: list[bytes] = []
@@ -143,8 +198,8 @@ class TieredBrokers(SimulatedBrokers):
                 client_rack=rack,
             ) as consumer:
                 consumer.assign([PLACE])
-                consumer.seek(PLACE, 0)
-                while len(found) < len(self.written):
+                consumer.seek(PLACE, self.start_offset)
+                while len(found) < len(self.kept()):
                     for part in await consumer.poll(0.2):
                         found += [bytes(each.value or b"") for each in part.records]
             return found
@@ -154,17 +209,26 @@ class TieredBrokers(SimulatedBrokers):
     def lead(self, number: int) -> None:
         """Let a broker lead the topic: it becomes the preferred one."""
         others = [each for each in ALL if each != number]
+        places = [TopicPartition(NAME, index) for index in self.partitions]
 
         async def move(admin: Admin) -> None:
-            await admin.alter_partition_reassignments({PLACE: [number, *others]})
+            await admin.alter_partition_reassignments({each: [number, *others] for each in places})
 
         async def elect(admin: Admin) -> None:
-            await admin.elect_leaders([PLACE])
+            await admin.elect_leaders(places)
 
         self.ask(move)
-        self.await_in_sync(NAME, ALL)
+        self.await_whole()
         self.ask(elect)
-        self.world.run_until(lambda: self.leader_of(NAME) == number, within=WITHIN_S)
+        self.world.run_until(
+            lambda: all(self.leader_of(NAME, index) == number for index in self.partitions),
+            within=WITHIN_S,
+        )
+
+    def await_whole(self, within: float = WITHIN_S) -> None:
+        """Wait until all replicas of the topic are in sync."""
+        for index in self.partitions:
+            self.await_in_sync(NAME, ALL, index, within=within)
 
     # Nodes.
 
@@ -180,19 +244,28 @@ class TieredBrokers(SimulatedBrokers):
 
     # What is where.
 
-    def log_of(self, number: int) -> PartitionLog:
-        return self.logs(NAME)[number]
-
-    def remote(self, number: int) -> RemotePartition:
-        """What a broker has of the topic of remote segments."""
-        broker = self.running[number]
-        topic = broker.node.image.topics.by_name(NAME)
+    @property
+    def topic_id(self) -> Uuid:
+        topic = self.running[min(self.up)].node.image.topics.by_name(NAME)
         assert topic is not None
-        return remote_of(broker, topic.topic_id)
+        return topic.topic_id
+
+    def log_of(self, number: int, index: int = 0) -> PartitionLog:
+        return self.logs(NAME, index)[number]
+
+    def leading_log(self, index: int = 0) -> PartitionLog:
+        return self.log_of(self.leader_of(NAME, index), index)
+
+    def remote(self, number: int, index: int = 0) -> RemotePartition:
+        """What a broker has of the topic of remote segments."""
+        return remote_of(self.running[number], self.topic_id, index)
 
     def is_cut(self, number: int) -> bool:
-        """Whether only the active segment is left on a broker's disk, and others were there."""
-        log = self.logs(NAME).get(number)
+        """Whether only the active segments are left on a broker's disk, and others were there."""
+        return all(self._is_cut(number, index) for index in self.partitions)
+
+    def _is_cut(self, number: int, index: int) -> bool:
+        log = self.logs(NAME, index).get(number)
         if log is None:
             return False
         segments = log.segments
@@ -204,15 +277,39 @@ class TieredBrokers(SimulatedBrokers):
         self.world.run_until(lambda: all(map(self.is_cut, wanted)), within=WITHIN_S)
 
     def check(self) -> None:
-        """What is remote has no hole, and no object is without its segment."""
-        leader = self.leader_of(NAME)
-        base = self.log_of(leader).segments.active.base_offset
-        assert are_gapless(finished_ranges(self.remote(leader)), base)
-        store = self.store
-        self.world.run_until(
-            lambda: len(store.segment_objects()) == 2 * len(self.remote(leader)), within=WITHIN_S
-        )
+        """What is remote has no hole from the log's start on, and no object is without its
+        segment."""
+        for index in self.partitions:
+            log = self.leading_log(index)
+            remote = self.remote(self.leader_of(NAME, index), index)
+            start, end = log.log_start_offset, log.local_log_start_offset
+            for found in remote.ranges(log.leader_epochs, start, end):
+                start = found.end_offset
+            assert start >= end, (index, start, end)
+        self.await_no_orphans()
         assert not self.failures, self.failures
+
+    def segments(self) -> int:
+        """Return how many segments the topic has in the remote tier, whatever their state."""
+        return sum(
+            len(self.remote(self.leader_of(NAME, index), index)) for index in self.partitions
+        )
+
+    def objects_of(self, topic_id: Uuid) -> set[str]:
+        """Return the objects of a topic that may be deleted."""
+        folder = f"{NAME}-{format_uuid(topic_id)}/"
+        return {name for name in self.store.segment_objects() if name.startswith(folder)}
+
+    def oldest_remote(self) -> int:
+        """Return where the oldest segment ends that the first partition has in the remote tier."""
+        segments = self.remote(self.leader_of(NAME)).segments()
+        return min((each.end_offset for each in segments), default=NEVER)
+
+    def await_no_orphans(self) -> None:
+        """Wait until each object is of a segment, and each segment has its objects."""
+        self.world.run_until(
+            lambda: len(self.objects_of(self.topic_id)) == 2 * self.segments(), within=WITHIN_S
+        )
 
 
 @contextmanager
@@ -223,14 +320,16 @@ def tiered_brokers(
     *,
     absent: Sequence[int] = (),
     settings: Mapping[str, str] | None = None,
+    partitions: int = 1,
+    topic: Mapping[str, str] | None = None,
 ) -> Iterator[TieredBrokers]:
     """A cluster that is up, and has the topic. Those that are absent went down before that."""
     store = SharedStore()
     monkeypatch.setattr(remote_storage, "ObstoreBucket", store.open)
-    brokers = TieredBrokers(seed, store, settings or {})
+    brokers = TieredBrokers(seed, store, settings or {}, partitions)
     with brokers.world:
         brokers.await_up()
         for number in absent:
             brokers.stop(number)
-        brokers.create(*replicas)
+        brokers.create(*replicas, **(topic or {}))
         yield brokers

@@ -8,8 +8,9 @@ from typing import Final
 
 from moldau.broker.server import Broker
 from moldau.broker.tiered.metadata_records import decode
+from moldau.broker.tiered.metadata_topic import PartitionKey, key_of
 from moldau.broker.tiered.remote_partition import RemotePartition
-from moldau.broker.tiered.remote_segment import PartitionDeletion, SegmentState
+from moldau.broker.tiered.remote_segment import SegmentState
 from moldau.broker.tiered.segment_objects import parse_object_name
 from moldau.ids import Uuid
 from moldau.records import iter_records
@@ -55,19 +56,15 @@ def objects(store: Path) -> set[str]:
     return {name for name in names if parse_object_name(name) is not None}
 
 
-def remote_of(broker: Broker, topic_id: Uuid) -> RemotePartition:
-    """The first partition of a topic, as the metadata topic on the disk has it."""
+def remote_of(broker: Broker, topic_id: Uuid, index: int = 0) -> RemotePartition:
+    """A partition of a topic, as the metadata topic on the disk has it."""
     remote = RemotePartition()
     for partition in broker.node.replicas.hosted.values():
         if partition.topic == METADATA:
             data = partition.read_own(partition.log_start_offset, 1 << 30).read()
             for record in iter_records(data):
                 event = decode(record.value or b"")
-                if isinstance(event, PartitionDeletion):
-                    is_of_it = event.topic_id == topic_id
-                else:
-                    is_of_it = event.id.topic_id == topic_id
-                if is_of_it:
+                if key_of(event) == PartitionKey(topic_id, index):
                     remote.replay(event)
     return remote
 
