@@ -130,6 +130,39 @@ def test_readers_get_what_is_remote_only_also_after_a_restart(tmp_path: Path) ->
     on_runtime(main)
 
 
+def test_a_node_without_remote_storage_says_so_and_loses_nothing(tmp_path: Path) -> None:
+    """It serves what its disk has. With remote storage again, all is there."""
+
+    async def main(runtime: Runtime) -> None:
+        off = {"remote_log_storage_system_enable": "false"}
+        async with house(runtime) as home:
+            async with tiered(home, tmp_path) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+                local = local_start(broker, "t")
+                known = objects(tmp_path)
+            for _ in range(2):
+                async with tiered(home, tmp_path, **off) as (broker, wire):
+                    await fill(wire, count=10)
+                    log = broker.node.replicas.partition("t", 0).log
+                    assert (log.log_start_offset, log.local_log_start_offset) == (0, local)
+                    answer = await wire.fetch_answer("t", 0)
+                    assert answer.error_code == ErrorCode.REPLICA_NOT_AVAILABLE
+                    answer = await wire.fetch_answer("t", local)
+                    assert answer.error_code == ErrorCode.NONE
+                    line = home.complaints().pop()
+                    assert "remote.log.storage.system.enable=true" in line
+                    assert "t-0" in line
+            assert len(home.complaints()) == 2
+            async with tiered(home, tmp_path) as (broker, wire):
+                assert await read_whole(wire, "t") == [VALUE] * 80
+                await until(lambda: is_cut(broker, "t", local + 1))
+                assert objects(tmp_path) >= known
+
+    on_runtime(main)
+
+
 def test_a_restarted_broker_goes_on_where_it_was(tmp_path: Path) -> None:
     async def main(runtime: Runtime) -> None:
         async with house(runtime) as home:

@@ -17,7 +17,6 @@ from moldau.broker.settings import (
     log,
     quota,
     replication,
-    tiered,
     topic,
     transaction,
 )
@@ -63,8 +62,7 @@ def log_config(settings: ResourceSettings) -> LogConfig:
         timestamp_after_max_ms=settings[topic.message_timestamp_after_max_ms],
         compression=_CODECS[codec],
         compression_level=None if level is None else settings[level],
-        is_tiered=settings.broker[tiered.remote_log_storage_system_enable]
-        and settings[topic.remote_storage_enable],
+        is_tiered=settings[topic.remote_storage_enable],
         preallocate=settings[topic.preallocate],
         file_delete_delay_ms=settings[topic.file_delete_delay_ms],
         producer_expiration_ms=settings.broker[transaction.producer_id_expiration_ms],

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from moldau.broker.tiered.key_ring import KeyRing
     from moldau.broker.tiered.metadata_topic import PartitionKey
-    from moldau.broker.tiered.object_store import ObjectStore
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.verification import Finding
     from moldau.cli.commands.tier_client import PartitionTiers, TierClient
     from moldau.ids import Uuid
+    from moldau.objects.object_store import ObjectStore
 
 _GIB: Final = 1 << 30
 _STATUS: Final = """\
@@ -87,7 +87,6 @@ def remote_facts(values: Iterable[bytes], topic_ids: Iterable[Uuid]) -> RemoteFa
     in the order of the topic."""
     from moldau.broker.tiered.metadata_records import decode
     from moldau.broker.tiered.metadata_topic import key_of
-    from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.errors import MalformedMessage
 
     wanted = frozenset(topic_ids)
@@ -137,7 +136,6 @@ def _warn_of_damage(context: Context, remote: RemoteFacts) -> None:
 
 
 def _facts(tiers: PartitionTiers, remote: RemoteFacts, price: float | None) -> dict[str, Any]:
-    from moldau.broker.tiered.metadata_topic import PartitionKey
     from moldau.broker.tiered.remote_segment import SegmentState
 
     known = remote.partitions.get(PartitionKey(tiers.topic_id, tiers.where.partition))
@@ -218,7 +216,6 @@ class Verified(NamedTuple):
 
 
 def _verify(arguments: Namespace, context: Context) -> int:
-    from moldau.cli.commands.tier_client import opened_tiers
 
     with opened_tiers(arguments, context) as client:
         survey = client.survey([arguments.topic])
@@ -278,11 +275,11 @@ def _store(
 ) -> tuple[ObjectStore, KeyRing | None]:
     """Return the store that the brokers have, or that the arguments name, and the keys."""
     from moldau.broker.settings import broker_settings
-    from moldau.broker.tiered.object_store import ObjectStore, StoreLimits
-    from moldau.broker.tiered.obstore_bucket import ObstoreBucket
-    from moldau.broker.tiered.store_address import store_config
+    from moldau.broker.tiered.tier_settings import store_config
     from moldau.cli.commands.given_settings import given_settings
     from moldau.config import overrides
+    from moldau.objects.object_store import ObjectStore, StoreLimits
+    from moldau.objects.obstore_bucket import ObstoreBucket
 
     given = next(
         (each for each in given_settings(arguments, context).values() if "remote.storage" in each),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.controller.directories import is_reserved
 from moldau.broker.decision.context import of_node
 from moldau.broker.log.names import TopicPartition
+from moldau.broker.settings.tiered import remote_log_storage_system_enable
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid
 from moldau.protocol.messages.assign_replicas_to_dirs import (
@@ -142,6 +143,23 @@ class Placement:
                 )
                 for directory_id, topics in directories.items()
             ],
+        )
+
+
+def warn_of_unserved(node: Node, log: Logger) -> None:
+    """Warn about replicas whose older records are in remote storage, at a node without it. Nothing
+    of them is lost: the logs begin where they did, and keep what they have."""
+    if node.settings[remote_log_storage_system_enable]:
+        return
+    tiered = [each for each in node.replicas.hosted.values() if each.log_config.is_tiered]
+    if tiered:
+        log.warn(
+            "remote storage is off at this broker, and topics with remote.storage.enable=true have "
+            "partitions here: what they have in remote storage is not read, and what they have on "
+            "this disk stays, whatever retention says; set "
+            f"{remote_log_storage_system_enable.name}=true, or delete these topics",
+            partitions=len(tiered),
+            first=",".join(f"{each.topic}-{each.index}" for each in tiered[:_NAMED_MAX]),
         )
 
 

@@ -27,14 +27,14 @@ from moldau.broker.tiered.segment_objects import (
     object_name,
     parse_object_name,
 )
-from moldau.broker.tiered.store_errors import StoreError, StoreReason
 from moldau.errors import ConfigError, CorruptLog
 from moldau.ids import Uuid, format_uuid
+from moldau.objects.store_errors import StoreError, StoreReason
 
 if TYPE_CHECKING:
     from moldau.broker.tiered.key_ring import KeyRing
-    from moldau.broker.tiered.object_store import ObjectStore
     from moldau.broker.tiered.remote_segment import RemoteSegment
+    from moldau.objects.object_store import ObjectStore
 
 _AT_ONCE: Final = 8
 StoredSizes = Mapping[str, int]
