@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.broker.tiered.remote_partition import RemotePartition
 from tests.broker.tiered.tiered_cluster import (
     ALL,
     METADATA_PARTITIONS,
@@ -148,7 +149,7 @@ def test_a_replica_without_the_epochs_of_remote_records_has_them_of_the_store(
         brokers.check()
 
 
-def test_leaders_without_the_epochs_of_remote_records_delete_none(
+def test_leaders_without_the_epochs_of_remote_records_delete_none_and_have_them_of_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All that is remote would look like another history, and its start like the local one."""
@@ -163,6 +164,41 @@ def test_leaders_without_the_epochs_of_remote_records_delete_none(
             brokers.start(number)
         brokers.await_up()
         brokers.world.run_until(lambda: brokers.leader_of(NAME) in ALL, within=WITHIN_S)
+        brokers.await_whole()
+        assert brokers.beginning() == 0
+        for number in ALL:
+            assert brokers.read_all(f"r{number}") == brokers.written
+        assert brokers.store.segment_objects() >= kept
+        brokers.fill()
+        brokers.await_cut()
+        for number in ALL:
+            brokers.lead(number)
+            assert brokers.read_all(f"r{number}") == brokers.written
+        brokers.check()
+
+
+def test_a_leader_that_cannot_know_its_epochs_says_so_and_keeps_what_is_remote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A segment of another history has the last record, and so is not told from the log's own."""
+    with tiered_brokers(monkeypatch) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        known = RemotePartition.epochs_at
+        monkeypatch.setattr(
+            RemotePartition, "epochs_at", lambda remote, offset: [*known(remote, offset), 99]
+        )
+        kept = brokers.store.segment_objects()
+        for number in ALL:
+            brokers.lose_epochs(number)
+        for number in ALL:
+            brokers.start(number)
+        brokers.await_up()
+        leader = brokers.leader_of(NAME)
+        brokers.world.run_until(
+            lambda: any("let another replica lead" in line for line in brokers.lines[leader]),
+            within=WITHIN_S,
+        )
         brokers.world.run_for(5)
-        assert brokers.log_of(brokers.leader_of(NAME)).log_start_offset == 0
+        assert brokers.leading_log().log_start_offset == 0
         assert brokers.store.segment_objects() >= kept

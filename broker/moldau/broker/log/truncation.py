@@ -26,6 +26,7 @@ from moldau.broker.log.recovery import recall_batches, replay
 from moldau.broker.log.replacing import Replacing
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
+from moldau.errors import CorruptLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,31 @@ class Truncation:
         except OSError as error:
             state.fail(error)
         state.producers.load(producers, history.offset, now_ms)
+
+    def learn_epochs(self, earlier: Iterable[EpochEntry]) -> None:
+        """Add the epochs of the records that are in remote storage only, to a log that has lost
+        them. Durable on return. Raise CorruptLog, without effect, if its own batches contradict
+        them."""
+        state = self._state
+        epochs, own = LeaderEpochs(earlier), state.leader_epochs.entries
+        remote = epochs.entries
+        for entry in own:
+            epochs.assign(*entry)
+        if epochs.entries[: len(remote)] != remote:
+            raise CorruptLog(
+                "the epochs of remote records contradict the log",
+                directory=state.directory,
+                remote=[tuple(each) for each in remote],
+                local=[tuple(each) for each in own],
+            )
+        epochs.truncate_from_start(state.log_start_offset)
+        try:
+            path = f"{state.directory}/{names.LEADER_EPOCHS}"
+            write_pairs(state.files, path, epochs.entries)
+        except OSError as error:
+            state.fail(error)
+        state.leader_epochs = epochs
+        state.durability.epochs_saved()
 
     def _begin_anew_at(
         self, offset: int, log_start_offset: int, history: Iterable[EpochEntry] | None = None

@@ -15,6 +15,7 @@ from moldau.broker.tiered.segment_objects import Section
 from moldau.broker.tiered.segment_upload import SegmentFiles
 
 if TYPE_CHECKING:
+    from moldau.broker.log.leader_epochs import LeaderEpochs
     from moldau.broker.log.log import PartitionLog
     from moldau.broker.log.segment import Segment
     from moldau.broker.replication.partition import Partition
@@ -58,6 +59,13 @@ class TieredReplica:
     def is_in_service(self) -> bool:
         state = self.partition.log.state
         return state.failure is None and state.are_epochs_known
+
+    @property
+    def are_epochs_known(self) -> bool:
+        return self.partition.log.state.are_epochs_known
+
+    def learn_epochs(self, earlier: LeaderEpochs) -> None:
+        self.partition.log.truncation.learn_epochs(earlier.entries)
 
     def local_log(self) -> LocalLog:
         return _local_log(self.partition.log)

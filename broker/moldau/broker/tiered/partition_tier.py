@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from moldau.broker.tiered.copying import SegmentOrigin, copied_end
 from moldau.broker.tiered.expiry import unreferenced
 from moldau.broker.tiered.metadata_topic import PartitionKey
+from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import SegmentId
 from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
@@ -37,6 +38,7 @@ from moldau.runtime.backoff import Backoff
 from moldau.runtime.driver import Driver
 
 if TYPE_CHECKING:
+    from moldau.broker.log.leader_epochs import LeaderEpochs
     from moldau.broker.tiered.copying import LocalLog, LocalSegment
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment
@@ -66,6 +68,14 @@ class HostedPartition(Protocol):
     def is_in_service(self) -> bool:
         """Whether its log can be used, and knows the epochs of its remote records. Without them all
         that is remote would look like another log's."""
+
+    @property
+    def are_epochs_known(self) -> bool:
+        """Whether the log knows the epochs of its remote records."""
+
+    def learn_epochs(self, earlier: LeaderEpochs) -> None:
+        """Give the log the epochs of its remote records. Raise CorruptLog, without effect, if its
+        own batches contradict them."""
 
     def local_log(self) -> LocalLog:
         """Return what decisions know of its log."""
@@ -230,6 +240,7 @@ class PartitionTier:
 
     async def _lead(self, epoch: int) -> None:
         await self._read_to_end()
+        await self._recover_epochs()
         self._election = None
         self._serve(is_ready=True)
         self._core.on_leader(epoch)
@@ -237,6 +248,34 @@ class PartitionTier:
         self._sweeping = self._work.runtime.spawn(
             self._sweep_again(), name=f"orphans {self.partition.topic}-{self.partition.index}"
         )
+
+    async def _recover_epochs(self) -> None:
+        """Let a log that has lost the epochs of its remote records have them of the segments. A
+        follower gets them as it begins anew; a leader has nobody to follow."""
+        failures = 0
+        while not self.partition.are_epochs_known and self.served is not None:
+            offset = self.partition.local_log().local_start_offset
+            where = {"topic": self.partition.topic, "partition": self.partition.index}
+            try:
+                epochs = await SegmentHistory(self.served).epochs_before(offset)
+                if epochs is not None:
+                    self.partition.learn_epochs(epochs)
+                    self._work.log.info("a leader has the epochs of remote records again", **where)
+                    continue
+                why = "its remote segments are of several histories"
+            except STORE_FAILURES as error:
+                why = str(error)
+            failures += 1
+            if failures == 1:
+                self._work.log.warn(
+                    "a leader does not know the epochs of its remote records, so they are neither "
+                    "read nor deleted, and nothing is copied; let another replica lead until this "
+                    "one is in sync again",
+                    **where,
+                    offset=offset,
+                    why=why,
+                )
+            await asyncio.sleep(_RETRY.wait_s(failures, self._work.runtime.random))
 
     async def _read_to_end(self) -> None:
         failures = 0

@@ -104,6 +104,19 @@ class SegmentHistory:
         *_, last = segment.spans
         return LogPoint(last.epoch, last.end_offset)
 
+    async def epochs_before(self, offset: int) -> LeaderEpochs | None:
+        """Return the epochs of the records before `offset`, for a log that has lost them. A record
+        is cut from a log only if a segment of the log's own history has it. So if all segments that
+        have the last of these records have it in one epoch, they are of this history. None: it is
+        not certain which of them are. Raise as of `history_at`."""
+        epochs = self._remote.epochs_at(offset - 1)
+        if len(epochs) != 1:
+            return None
+        point = LogPoint(epochs[0], offset)
+        segment = self._remote.segment_for(*point._replace(offset=offset - 1))
+        assert segment is not None
+        return await self._epochs(segment, point)
+
     async def history_at(self, point: LogPoint) -> LogHistory:
         """See `RemoteHistory`."""
         self._traffic.rebuilds += 1

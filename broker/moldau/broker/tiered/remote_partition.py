@@ -151,6 +151,11 @@ class RemotePartition:
         span = None if row is None else row.at(offset)
         return None if span is None else self._segments[span.segment_id]
 
+    def epochs_at(self, offset: int) -> list[int]:
+        """Return the epochs in which segments have the offset: more than one if histories were
+        lost, and are not deleted yet."""
+        return sorted(epoch for epoch, row in self._rows.items() if row.at(offset) is not None)
+
     def end_offset_of(self, epoch: int) -> int | None:
         """Return the end of what is served of an epoch; None if nothing is.
 
