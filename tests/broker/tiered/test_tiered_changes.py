@@ -19,7 +19,8 @@ from tests.broker.tiered.tiered_cluster import (
     tiered_brokers,
 )
 
-SEEDS = range(1, 5)
+SEEDS = (3, 1, 2, 4)
+"""3: a deposed leader went on with a copy, and left its objects."""
 
 
 def spoil(brokers: TieredBrokers, random: Random) -> None:
@@ -31,8 +32,11 @@ def spoil(brokers: TieredBrokers, random: Random) -> None:
 
 
 def mend(brokers: TieredBrokers) -> None:
+    """Let the store work. What is late arrives now, before the last elections: leaders look for
+    objects without a segment when they are elected."""
     store = brokers.store
     store.badness = store.lateness = store.put_s = 0.0
+    store.land(float("inf"))
 
 
 def replace_leader(brokers: TieredBrokers, random: Random) -> None:

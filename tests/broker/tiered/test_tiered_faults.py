@@ -71,6 +71,7 @@ def test_nothing_is_lost_by_faults(monkeypatch: pytest.MonkeyPatch, seed: int) -
             brokers.store.put_s = random.choice((0.0, 0.0, 3.0))
             strike(brokers, random)
         brokers.store.badness = brokers.store.lateness = brokers.store.put_s = 0.0
+        brokers.store.land(float("inf"))
         acknowledged = traffic.acknowledged
         brokers.world.run_until(lambda: traffic.acknowledged > acknowledged, within=WITHIN_S)
         traffic.is_ending = True

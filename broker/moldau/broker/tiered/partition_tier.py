@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.copying import SegmentOrigin, copied_end
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _RETRY: Final = Backoff(100, 5_000)
 _NOTHING: Final = Ready()
+_SWEEP_AGAIN_S: Final = 15 * 60.0
 _SWEEP_EVERY_S: Final = 6 * 3600.0
 
 
@@ -211,6 +213,7 @@ class PartitionTier:
         self._led_epoch = epoch
         self._end_election()
         self._core.on_follower()
+        self._running.cancel()
         if epoch is not None:
             self._serve(is_ready=False)
             self._election = self._work.runtime.spawn(
@@ -329,6 +332,9 @@ class PartitionTier:
     # Orphans.
 
     async def _sweep_again(self) -> None:
+        """Look for orphans now, again when a put of the leader before must have ended, and then
+        from time to time."""
+        pauses_s = chain((_SWEEP_AGAIN_S,), repeat(_SWEEP_EVERY_S))
         while True:
             try:
                 if self._work.is_open:
@@ -337,8 +343,8 @@ class PartitionTier:
                     )
             except (KafkaError, *STORE_FAILURES) as error:
                 self._work.log.debug("orphans are looked for later", why=str(error))
-            is_open = self._work.is_open
-            await asyncio.sleep(_SWEEP_EVERY_S if is_open else self._work.limits.interval_ms / 1000)
+            interval_s = self._work.limits.interval_ms / 1000
+            await asyncio.sleep(next(pauses_s) if self._work.is_open else interval_s)
 
 
 async def remove_orphans(

@@ -259,10 +259,15 @@ class RunningWork:
         if not task.cancelled():
             self._on_end()
 
+    def cancel(self) -> None:
+        """End all pieces of work soon: their core has forgotten them. An upload that went on would
+        leave objects that no segment has."""
+        for task in self._tasks:
+            task.cancel()
+
     async def aclose(self) -> None:
         """End all pieces of work."""
         tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        self.cancel()
         if tasks:
             await asyncio.wait(tasks)
