@@ -36,6 +36,7 @@ class MemoryTopic:
     def __init__(self) -> None:
         self.topic_id: Uuid | None = None
         self.partition_count = 0
+        self.missing_replicas: int | None = None
         self.values: list[bytes] = []
         self.visible = 1 << 30
         """Readers see so many records; the leader has all."""

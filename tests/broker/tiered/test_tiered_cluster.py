@@ -133,6 +133,18 @@ def test_the_topic_of_remote_segments_has_a_replica_on_each_broker(
             brokers.await_in_sync(METADATA, ALL, index)
 
 
+def test_a_topic_of_remote_segments_with_few_replicas_is_one_line_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a cluster that has grown from one broker."""
+    with tiered_brokers(monkeypatch, before={METADATA: {0: [1], 1: [2]}}) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        lines = [line for number in ALL for line in brokers.lines[number] if "few replicas" in line]
+        (line,) = lines
+        assert "moldau reassign plan __remote_log_metadata --replicas 3" in line
+
+
 def test_a_replica_without_the_epochs_of_remote_records_has_them_of_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

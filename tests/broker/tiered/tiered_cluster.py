@@ -95,6 +95,11 @@ class TieredBrokers(SimulatedBrokers):
         topic = NewTopic(NAME, assignments=turned, configs={**_CONFIGS, **own})
         self.ask(lambda admin: admin.create_topic(topic))
 
+    def create_other(self, name: str, assignments: Mapping[int, list[int]]) -> None:
+        """Make another topic."""
+        topic = NewTopic(name, assignments=assignments)
+        self.ask(lambda admin: admin.create_topic(topic))
+
     def configure(self, **configs: str) -> ErrorCode:
         """Change settings of the topic."""
         named = {name.replace("_", "."): value for name, value in configs.items()}
@@ -322,8 +327,10 @@ def tiered_brokers(
     settings: Mapping[str, str] | None = None,
     partitions: int = 1,
     topic: Mapping[str, str] | None = None,
+    before: Mapping[str, Mapping[int, list[int]]] | None = None,
 ) -> Iterator[TieredBrokers]:
-    """A cluster that is up, and has the topic. Those that are absent went down before that."""
+    """A cluster that is up, and has the topic. Those that are absent went down before that, and the
+    topics `before` were made, with their replicas by partition."""
     store = SharedStore()
     monkeypatch.setattr(remote_storage, "ObstoreBucket", store.open)
     brokers = TieredBrokers(seed, store, settings or {}, partitions)
@@ -331,5 +338,7 @@ def tiered_brokers(
         brokers.await_up()
         for number in absent:
             brokers.stop(number)
+        for name, assignments in (before or {}).items():
+            brokers.create_other(name, assignments)
         brokers.create(*replicas, **(topic or {}))
         yield brokers

@@ -231,6 +231,12 @@ def _missing_topic(
     )
 
 
+def broker_counts(node: Node) -> BrokerCounts:
+    """Return how many brokers the cluster has."""
+    known = node.image.brokers.by_id.values()
+    return BrokerCounts(sum(not each.is_fenced for each in known), len(known))
+
+
 def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None) -> None:
     """Request these topics from the controller, except those already requested. `cause` is the
     context of the client's request that needs them; None if this node itself needs them."""
@@ -252,8 +258,7 @@ def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None
                 node.log.warn("topic not created", topic=each.name, reason=each.error_message)
 
     timeout_ms = node.settings[network.request_timeout_ms]
-    known = node.image.brokers.by_id.values()
-    brokers = BrokerCounts(sum(not each.is_fenced for each in known), len(known))
+    brokers = broker_counts(node)
     message = CreateTopicsRequest(
         topics=[creatable(name, node.settings, brokers) for name in fresh], timeout_ms=timeout_ms
     )

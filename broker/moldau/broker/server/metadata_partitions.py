@@ -14,7 +14,8 @@ import asyncio
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.metadata import create_topics
+from moldau.broker.api.internal_topics import creatable
+from moldau.broker.api.metadata import broker_counts, create_topics
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.ends import known_end
 from moldau.broker.replication.purgatory import Delayed
@@ -91,6 +92,15 @@ class MetadataPartitions:
             return ()
         node_id = self._node.node_id
         return [index for index, each in topic.partitions.items() if each.leader == node_id]
+
+    @property
+    def missing_replicas(self) -> int | None:
+        topic = self._node.image.topics.by_name(TOPIC)
+        if topic is None:
+            return None
+        wanted = creatable(TOPIC, self._node.settings, broker_counts(self._node)).replication_factor
+        fewest = min(len(each.replicas) for each in topic.partitions.values())
+        return wanted if fewest < wanted else None
 
     async def read(self, partition: int, offset: int) -> TopicRead:
         try:

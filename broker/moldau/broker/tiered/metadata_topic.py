@@ -66,6 +66,10 @@ class TopicAccess(Protocol):
     def partition_count(self) -> int:
         """The number of its partitions; 0 if it does not exist."""
 
+    @property
+    def missing_replicas(self) -> int | None:
+        """How many replicas each partition should have; None if all have that many, or more."""
+
     def create(self) -> None:
         """Ask for the topic to be created."""
 

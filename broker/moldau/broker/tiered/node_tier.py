@@ -107,6 +107,8 @@ class NodeTier:
         self._deleted: dict[int, DeletedPartitions] = {}
         self._has_changed = asyncio.Event()
         self._has_topic = asyncio.Event()
+        self._missing_replicas: int | None = None
+        """How many replicas the topic should have, if that was reported."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def live(self) -> None:
@@ -216,6 +218,22 @@ class NodeTier:
                 known.on_settings(settings)
                 known.on_role()
         await self._update_deleted()
+        self._check_replicas()
+
+    def _check_replicas(self) -> None:
+        """Warn if the topic has fewer replicas than it would be made with now, as in a cluster that
+        has grown. One broker does."""
+        access = self.work.topic.access
+        wanted = access.missing_replicas if 0 in access.led() else None
+        if wanted != self._missing_replicas:
+            self._missing_replicas = wanted
+            if wanted is not None:
+                self._log.warn(
+                    "the topic of remote segments has few replicas: if their disks are lost, all "
+                    "that is in remote storage is lost; give it more: moldau reassign plan "
+                    f"__remote_log_metadata --replicas {wanted} > plan.json; moldau reassign "
+                    "execute plan.json"
+                )
 
     def _begin(self, partition: HostedPartition, settings: TierSettings) -> None:
         tier = PartitionTier(self.work, partition, self._node.node_id, settings)
