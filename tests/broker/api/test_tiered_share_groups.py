@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 
 from moldau.broker.log.marker import Marker
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.piece import Letter
+from moldau.broker.tiered.served_partition import ServedPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.share_fetch import (
     FetchPartition,
@@ -136,6 +138,20 @@ async def test_a_share_fetch_waits_for_a_slow_store_and_is_woken_by_it(at: Servi
     row = await fetch(at, topic_id, 1, max_wait_ms=30_000)
     assert row.acquired_records
     assert 90 <= at.now_ms - begun < 450
+    await tier.close()
+
+
+@serving()
+async def test_a_share_fetch_that_counts_its_bytes_first_reads_once(at: Serving) -> None:
+    topic_id, tier = await tiered(at)
+    tier.bucket.delay_ms = 100
+    await fetch(at, topic_id, 0, max_wait_ms=0)  # loads the share partition
+    with patch.object(
+        ServedPartition, "read", autospec=True, side_effect=ServedPartition.read
+    ) as read:
+        row = await fetch(at, topic_id, 1, max_wait_ms=30_000, min_bytes=50)
+    assert row.acquired_records
+    assert read.call_count == 1
     await tier.close()
 
 

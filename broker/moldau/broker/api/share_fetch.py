@@ -356,20 +356,20 @@ class ShareFetch(DelayedAnswer):
         self, share: SharePartition, offset: int, max_bytes: int, *, is_first: bool
     ) -> _ReadRecords:
         """Return the records from the window's fetch offset. Those that come later count as none
-        until they have come."""
+        until they have come, and are kept: a request with `min_bytes` counts them first."""
         partition, level = share.partition, share.settings.isolation_level
         bound = partition.fetch_bound(level, is_follower=False)
         offset = max(offset, partition.log_start_offset)
         if offset >= bound:
             return _NOTHING_READ
         key = share, offset
-        found: LogSlice | LaterSlice | None = self._later.pop(key, None) if self._later else None
+        found: LogSlice | LaterSlice | None = self._later.get(key) if self._later else None
         if found is None:
             found = partition.read(offset, max_bytes, bound, is_first, level)
         if not isinstance(found, LaterSlice):
             return _ReadRecords(found, None)
+        self._later[key] = found
         if not found.has_come:
-            self._later[key] = found
             return _NOTHING_READ
         return _ReadRecords(found.take(max_bytes, is_first), found.aborted)
 
