@@ -16,10 +16,10 @@ import pytest
 
 from moldau.broker.tiered.metadata_records import decode
 from moldau.broker.tiered.metadata_topic import PartitionKey, key_of
-from moldau.broker.tiered.object_store import ObjectStore
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.segment_objects import parse_object_name
 from moldau.client import Admin, Consumer, NewTopic
+from moldau.objects.object_store import ObjectStore
 from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
 from moldau.testing import Cluster

@@ -87,6 +87,7 @@ def remote_facts(values: Iterable[bytes], topic_ids: Iterable[Uuid]) -> RemoteFa
     in the order of the topic."""
     from moldau.broker.tiered.metadata_records import decode
     from moldau.broker.tiered.metadata_topic import key_of
+    from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.errors import MalformedMessage
 
     wanted = frozenset(topic_ids)
@@ -136,6 +137,7 @@ def _warn_of_damage(context: Context, remote: RemoteFacts) -> None:
 
 
 def _facts(tiers: PartitionTiers, remote: RemoteFacts, price: float | None) -> dict[str, Any]:
+    from moldau.broker.tiered.metadata_topic import PartitionKey
     from moldau.broker.tiered.remote_segment import SegmentState
 
     known = remote.partitions.get(PartitionKey(tiers.topic_id, tiers.where.partition))
@@ -216,6 +218,7 @@ class Verified(NamedTuple):
 
 
 def _verify(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.tier_client import opened_tiers
 
     with opened_tiers(arguments, context) as client:
         survey = client.survey([arguments.topic])
