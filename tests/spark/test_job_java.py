@@ -30,6 +30,7 @@ pytestmark = [
 PATIENCE_S: Final = 60.0
 JAVA: Final = """#!/bin/sh
 case "$*" in
+  *-version) echo 'openjdk version "17.0.1"' >&2; exit;;
   *org.apache.spark.launcher.Main*) printf '\\0\\n%s\\0' "$0"; exit;;
 esac
 exec {python} -c '
@@ -62,6 +63,11 @@ def script(more: str) -> Start:
     return words
 
 
+def in_terminal(folder: Path) -> list[str]:
+    script("")(folder)
+    return ["moldau.cli", "spark", "run", "--master", "local[1]", "job.py"]
+
+
 def declarative(folder: Path) -> list[str]:
     (folder / "spark-pipeline.yml").write_text(SPEC)
     (folder / "transformations").mkdir()
@@ -72,6 +78,7 @@ JOBS: Final[dict[str, Start]] = {
     "a session": script('.master("local[1]")'),
     "a local Connect server": script('.remote("local[1]")'),
     "declarative pipelines": declarative,
+    "a terminal": in_terminal,
 }
 ENDS: Final[dict[str, Callable[[subprocess.Popen[bytes]], object]]] = {
     "SIGTERM": lambda job: job.terminate(),
@@ -96,7 +103,7 @@ def java_of(folder: Path, words: list[str]) -> Iterator[tuple[subprocess.Popen[b
         stderr=subprocess.DEVNULL,
         env={
             **os.environ,
-            LEASH: LEASH_ON_STDIN,
+            **({} if words[0] == "moldau.cli" else {LEASH: LEASH_ON_STDIN}),
             "JAVA_HOME": str(java.parents[1]),
             **(_SPARK if "declarative" in words[0] else {}),
         },
@@ -122,11 +129,35 @@ def java_of(folder: Path, words: list[str]) -> Iterator[tuple[subprocess.Popen[b
             job.stdin.close()
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("kind", JOBS)
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        (kind, end)
+        for kind in JOBS
+        for end in ENDS
+        if (kind, end) != ("a terminal", "its supervisor has ended")
+    ],
+)
 def test_java_ends_with_its_job_while_it_starts(kind: str, end: str, tmp_path: Path) -> None:
-    if kind != "a session":
+    if kind not in ("a session", "a terminal"):
         pytest.importorskip("grpc_status", reason="what Spark Connect needs")
     with java_of(tmp_path, JOBS[kind](tmp_path)) as (job, java):
         ENDS[end](job)
         assert select.select([java], [], [], PATIENCE_S)[0], "Java is left behind"
+
+
+@pytest.mark.parametrize("text", ["def fail():\n    raise ValueError('no')\nfail()\n", "x = (\n"])
+def test_a_script_that_fails_has_the_traceback_of_python(text: str, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(text)
+
+    def run(*words: str) -> tuple[int, str]:
+        done = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, *words, "job.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+        return done.returncode, done.stderr.replace(f"{tmp_path}/", "")
+
+    code, said = run("-m", "moldau.spark.leashed")
+
+    assert (code, said) == run()
+    assert code == 1
+    assert "job.py" in said

@@ -19,6 +19,8 @@ _MASTER: Final = "local[*]"
 _SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
 _SHELL: Final = "pyspark-shell"
 """PySpark requires this as the last word of PYSPARK_SUBMIT_ARGS."""
+_RUNNER: Final = "moldau.spark.leashed"
+"""Java ends with the job, and a job that is a part of a pipeline ends with that."""
 _NO_PREFIX: Final = "\0"
 
 
@@ -74,16 +76,12 @@ def _add_session(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.real_files import RealFiles
-    from moldau.runtime.signals import LEASH
 
     if not RealFiles().exists(arguments.job):
         raise UsageError(f"the script {arguments.job} does not exist")
     variables = _session_variables(arguments, context, {})
-    # A part of a pipeline ends with it.
-    runner = ("-m", "moldau.spark.leashed") if LEASH in context.environment else ()
-    return _replace_process(
-        [sys.executable, *runner, arguments.job, *arguments.arguments], variables, context
-    )
+    words = [sys.executable, "-m", _RUNNER, arguments.job, *arguments.arguments]
+    return _replace_process(words, variables, context)
 
 
 def _pipelines(arguments: Namespace, context: Context) -> int:

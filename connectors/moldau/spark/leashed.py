@@ -1,7 +1,10 @@
-"""`python -m moldau.spark.leashed SCRIPT ARGS`: run a script that ends when its parent does.
+"""`python -m moldau.spark.leashed SCRIPT ARGS`: run a script whose Java ends when the script does.
 
-A part of a pipeline is started so. SIGTERM and the end of the parent raise KeyboardInterrupt in the
-script, so its `finally` blocks run; then the process ends, and with it the Java of its sessions.
+`moldau spark run` starts a script so. SIGTERM raises KeyboardInterrupt in the script, so its
+`finally` blocks run; then the process ends, and with it the Java of its sessions. A part of a
+pipeline ends with its parent, too: the end of the parent is a SIGTERM.
+
+The traceback of a script that fails has the script's frames alone, as with `python SCRIPT`.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import runpy
 import sys
 from os.path import dirname
+from types import TracebackType
 from typing import Final
 
 from moldau.runtime.signals import Terminated, interrupted_by_sigterm
@@ -21,12 +25,25 @@ def main() -> None:
     """Run the script of the command line as `python SCRIPT ARGS` does."""
     leash_java()
     del sys.argv[0]
-    sys.path[0] = dirname(sys.argv[0]) or "."
+    script = sys.argv[0]
+    sys.path[0] = dirname(script) or "."
     try:
         with interrupted_by_sigterm():
-            runpy.run_path(sys.argv[0], run_name="__main__")
+            runpy.run_path(script, run_name="__main__")
     except Terminated:
         sys.exit(_TERMINATED)
+    except Exception as error:
+        own = error.with_traceback(_frames_of(script, error.__traceback__))
+        sys.excepthook(type(own), own, own.__traceback__)
+        sys.exit(1)
+
+
+def _frames_of(script: str, trace: TracebackType | None) -> TracebackType | None:
+    """Return the frames from the script on; None if the script was not run, as it has a mistake in
+    its syntax."""
+    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+        trace = trace.tb_next
+    return trace
 
 
 if __name__ == "__main__":
