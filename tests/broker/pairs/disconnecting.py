@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,9 @@ def _shut_down(process: int, descriptor: int) -> bool:
     copied = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, process, descriptor, 0)
     if copied < 0:
         return False  # it has just been closed
+    if not stat.S_ISSOCK(os.fstat(copied).st_mode):
+        os.close(copied)  # it has just been closed, and its number is that of another file
+        return False
     with socket.socket(fileno=copied) as connection:
         if connection.family not in (socket.AF_INET, socket.AF_INET6):
             return False
