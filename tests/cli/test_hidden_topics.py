@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from moldau.operations.hidden import Names
 from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.plain_logins import plain_logins
@@ -22,6 +23,7 @@ USERS: Final = {
     # Topics of one team, by the rules that teams have.
     "team": ("ALL group:*", "ALL topic:seen-*"),
     "denied": (*ADMINISTRATOR, "ALL topic:*", "-DESCRIBE topic:secret"),
+    "resetter": (*ADMINISTRATOR, "ALL topic:*", "-DESCRIBE topic:tables-a-changelog"),
     "whole": (*ADMINISTRATOR, "ALL topic:*"),
 }
 PLANS: Final = {
@@ -42,16 +44,72 @@ NAMED: Final = {
     "reset": "group reset readers --to-earliest --topic secret",
     "delete": "group delete readers --topic secret",
 }
+APP: Final = """from re import compile
+
+from moldau.streams import Streams
+
+app = Streams("seen-tables")
+app.stream({}).to("seen-out")
+"""
+PIPELINE: Final = """pipeline: lines
+topics:
+  secret: {external: true}
+sinks:
+  write:
+    connector.class: FileStreamSink
+    topics: secret
+    file: lines.txt
+"""
+RESET: Final = "streams reset --application-id tables"
+PARTS: Final = [
+    ("denied", "topic delete s*", "topic:secret"),
+    ("team", "topic delete s*", "topic:s*"),
+    ("team", "topic delete seen-a* *", "topic:*"),
+    ("resetter", RESET, "topic:tables-a-changelog"),
+    ("team", RESET, "topic:tables-*"),
+    ("denied", f"{RESET} --input-topics secret", "topic:secret"),
+    ("team", f"{RESET} --internal-topics tables-a-changelog", "topic:tables-a-changelog"),
+    ("team", "streams reset named_app:app", "topic:secret"),
+    ("denied", "streams reset pattern_app:app", "topic:secret"),
+    ("team", "streams reset pattern_app:app", "topic:s*"),
+    ("denied", "pipeline plan pipeline.yaml", "topic='secret'"),
+    ("team", "pipeline plan pipeline.yaml", "topic='secret'"),
+]
+"""Users, plans for topics of a part of all names, and what is hidden of them."""
+WARNINGS: Final = [
+    ("denied", "topic describe s*", "topic:secret"),
+    ("team", "topic describe s*", "topic:s*"),
+    ("denied", "mirror --topics s.*", "topic='secret'"),
+    ("team", "mirror --topics s.*", "topic='s*'"),
+    ("team", "mirror --topics seen-orders,secret", "topic='secret'"),
+]
+SEEN: Final = [
+    ("team", "topic describe seen-*"),
+    ("team", "streams reset --application-id seen-app --input-topics seen-orders"),
+    ("denied", "topic describe see*"),
+    ("denied", RESET),
+    ("whole", "topic describe *"),
+    ("whole", RESET),
+    ("whole", "streams reset pattern_app:app"),
+    ("whole", "pipeline plan pipeline.yaml"),
+    ("whole", "mirror --topics s.*"),
+    ("team", "mirror --topics seen-.*"),
+]
 
 
 class Secured(NamedTuple):
     admin: Shell
     address: str
     logins: Path
+    other: str
+    """The address of another cluster."""
 
     def run(self, user: str, words: str) -> Done:
-        login = ("--command-config", str(self.logins / f"{user}.properties"))
-        return Shell(self.address)(*words.split(), *login)
+        login = str(self.logins / f"{user}.properties")
+        more = ["--command-config", login]
+        if words.startswith("mirror "):
+            more = ["--from", self.address, "--to", self.other, "--dry-run", "--from-config", login]
+        return Shell(self.address)(*words.split(), *more)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +117,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("logins")
     (port,) = free_ports(1)
     settings = plain_logins(USERS, port)
-    with SyncEmbeddedBroker(settings) as broker:
+    with SyncEmbeddedBroker(settings) as broker, SyncEmbeddedBroker() as other:
         admin = Shell(broker.bootstrap_servers)
+        for topic in ("tables-a-changelog", "seen-app-a-changelog"):
+            admin.good("topic", "create", topic)
         for topic in ("seen-orders", "secret"):
             admin.good("topic", "create", topic)
             for kind, group in (("group", "readers"), ("share", "queue")):
@@ -74,7 +134,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             for rule in rules:
                 deny = ("--deny",) if rule.startswith("-") else ()
                 admin.good("acl", "add", user, *rule.lstrip("-").split(), *deny)
-        yield Secured(admin, f"127.0.0.1:{port}", folder)
+        yield Secured(admin, f"127.0.0.1:{port}", folder, other.bootstrap_servers)
 
 
 def stands(secured: Secured, group: str) -> set[str]:
@@ -142,3 +202,65 @@ def test_an_export_says_that_topics_may_be_missing(secured: Secured) -> None:
     assert "seen-orders" in done.out
     assert "denied has no right DESCRIBE on topic:secret" in done.err
     assert not secured.run("whole", "export topics").err
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "named_app.py").write_text(APP.format('"secret"'))
+    (tmp_path / "pattern_app.py").write_text(APP.format('compile("s.*")'))
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("user", "plan", "hidden"), PARTS)
+def test_a_hidden_topic_is_named_before_a_plan_for_a_part_of_all(
+    secured: Secured, user: str, plan: str, hidden: str
+) -> None:
+    done = secured.run(user, plan)
+
+    assert done.code != 0
+    assert "hidden" in done.err
+    assert hidden in done.err
+    assert not done.out
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("user", "words", "hidden"), WARNINGS)
+def test_what_is_shown_without_a_hidden_topic_says_so(
+    secured: Secured, user: str, words: str, hidden: str
+) -> None:
+    done = secured.run(user, words)
+
+    assert done.code == 0, done.err
+    assert "topics may be missing: " in done.err
+    assert hidden in done.err
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("user", "words"), SEEN)
+def test_what_is_seen_as_a_whole_has_no_warning(secured: Secured, user: str, words: str) -> None:
+    done = secured.run(user, words)
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("orders", Names("orders", is_whole=True)),
+        (r"orders\.eu", Names("orders.eu", is_whole=True)),
+        ("orders.*", Names("orders")),
+        ("orders-(a|b)", Names("orders-")),
+        ("orders|bills", Names()),
+        ("orders(a)|bills", Names()),
+        ("ab?c", Names("a")),
+        ("ab+", Names("ab")),
+        ("", Names("", is_whole=True)),
+        ("[ab]c", Names()),
+        (r"a\d", Names("a")),
+    ],
+)
+def test_names_with_all_that_an_expression_matches(pattern: str, names: Names) -> None:
+    assert Names.of_regex(pattern) == names

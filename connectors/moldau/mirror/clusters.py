@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeVar
 
+from moldau.client import Admin as AsyncAdmin
 from moldau.client import KafkaError, NewTopic
 from moldau.client.settings.rows import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from moldau.client.sync import Admin, Consumer, Producer
@@ -17,6 +18,8 @@ from moldau.config import SettingTable
 from moldau.config.problems import BadSettings
 from moldau.connect.api import ConnectError, Problem, RetriableError
 from moldau.errors.codes import ErrorCode
+from moldau.mirror.topics import Route
+from moldau.operations.hidden import HiddenNames, check_chosen_visible
 
 Side = Literal["source", "target"]
 SIDES: Final[tuple[Side, Side]] = ("source", "target")
@@ -60,6 +63,16 @@ def reads_committed(props: Mapping[str, str]) -> bool:
     """Whether a mirror leaves out records of the source that are not committed."""
     level = client_settings(props, "source", "consumer").get("isolation.level", "")
     return level.strip().lower() == "read_committed"
+
+
+async def hidden_topics(source: AsyncAdmin, route: Route) -> str | None:
+    """Return a line if topics of the source that are to be copied are hidden from the mirror's
+    user, or may be; None if not."""
+    try:
+        await check_chosen_visible(source, route.takes, route.topics.names)
+    except HiddenNames as error:
+        return f"topics may be missing: {error}"
+    return None
 
 
 def client_problems(props: Mapping[str, str]) -> Iterator[Problem]:

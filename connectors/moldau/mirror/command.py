@@ -137,7 +137,7 @@ def _preview(flows: list[Flow], context: Context) -> int:
         write_table(context.out, HEADER, found.rows)
         if found.groups:
             write_lines(context.out, [f"groups: {', '.join(found.groups)}"])
-        write_lines(context.err, (f"moldau: {flow.name}: {each}" for each in found.unmatched))
+        write_lines(context.err, (f"moldau: {flow.name}: {each}" for each in found.warnings))
     return Exit.DONE
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from moldau.connect.java.regex import PatternError, compiled
 from moldau.errors import ConfigError
+from moldau.operations.hidden import Names
 
 SEPARATOR: Final = "replication.policy.separator"
 POLICY: Final = "replication.policy.class"
@@ -138,6 +139,11 @@ class NameFilter:
     def takes(self, name: str) -> bool:
         """Whether the name is chosen."""
         return _matches(self._include, name) and not _matches(self._exclude, name)
+
+    @property
+    def names(self) -> list[Names]:
+        """Names with all that may be chosen."""
+        return [Names.of_regex(each) for each in self._texts]
 
     def unmatched(self, names: Collection[str]) -> list[str]:
         """Return the expressions of the first list that match none of these names."""

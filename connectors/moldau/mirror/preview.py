@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
+from moldau.client import Admin as AsyncAdmin
 from moldau.client.sync import Admin
 from moldau.connect.installed.plugins import resolved
-from moldau.mirror.clusters import open_admin, reads_committed
+from moldau.mirror.clusters import (
+    client_settings,
+    hidden_topics,
+    open_admin,
+    reads_committed,
+)
 from moldau.mirror.copies import TopicCopies
 from moldau.mirror.flows import CHECKPOINT, Flow
 from moldau.mirror.group_offsets import chosen_groups
 from moldau.mirror.settings import CheckpointConfig, SourceMirrorConfig
+from moldau.mirror.topics import Route
+from moldau.runtime import Runtime
+from moldau.runtime.threaded import ThreadedRuntime
 
 Row = tuple[str, str, str, str, str]
 HEADER = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "ACTION")
@@ -25,8 +34,9 @@ class Preview:
     rows: list[Row]
     """A row for each topic."""
     groups: list[str]
-    unmatched: list[str]
-    """A line for each list with expressions that match nothing of the source."""
+    warnings: list[str]
+    """A line if topics may be hidden, and for each list with expressions that match nothing of the
+    source."""
 
 
 def preview(flow: Flow) -> Preview:
@@ -43,9 +53,21 @@ def preview(flow: Flow) -> Preview:
         copies.check_clusters()
         rows = list(_rows(copies, source, is_committed=reads_committed(props)))
         unmatched = config.route().topics.unmatched([each.name for each in source.list_topics()])
-        lines = [f"topics that the source does not have: {', '.join(unmatched)}"]
+        lines = _hidden(props, config.route())
+        if unmatched:
+            lines.append(f"topics that the source does not have: {', '.join(unmatched)}")
         groups, lines_of_groups = _groups(flow, source)
-        return Preview(rows, groups, [*(lines if unmatched else []), *lines_of_groups])
+        return Preview(rows, groups, [*lines, *lines_of_groups])
+
+
+def _hidden(props: Mapping[str, str], route: Route) -> list[str]:
+    async def look(runtime: Runtime) -> str | None:
+        async with AsyncAdmin(client_settings(props, "source", "admin"), runtime=runtime) as admin:
+            return await hidden_topics(admin, route)
+
+    with ThreadedRuntime("mirror preview") as threaded:
+        line = threaded.run(look)
+    return [] if line is None else [line]
 
 
 def _rows(copies: TopicCopies, source: Admin, *, is_committed: bool) -> Iterator[Row]:

@@ -12,6 +12,7 @@ Java's MirrorMaker reads only those of its connectors.
 
 from __future__ import annotations
 
+import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,13 @@ from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
 from moldau.connect.storage.stores import OffsetStore
 from moldau.connect.task.token_places import allowing
 from moldau.errors import ConfigError
-from moldau.mirror.clusters import SIDES, client_settings, consumer_settings, reads_committed
+from moldau.mirror.clusters import (
+    SIDES,
+    client_settings,
+    consumer_settings,
+    hidden_topics,
+    reads_committed,
+)
 from moldau.mirror.continuation import CopyEnd
 from moldau.mirror.copies import NOT_COPIED
 from moldau.mirror.flows import SOURCE, Flow
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
     from moldau.runtime.files import FileLock, Files
 
+_log = logging.getLogger(__name__)
 _LOCK: Final = "mirror.lock"
 _LOOK_S: Final = 5.0
 _OURS: Final = f"{ConnectError.__module__}.{ConnectError.__qualname__}: "
@@ -102,6 +110,8 @@ class MirrorRun:
             if found.cluster_id is not None and found.cluster_id == target.cluster_id:
                 topics = [each.name for each in await self._source.list_topics()]
                 self._route.check_one_cluster(filter(self._route.takes, topics))
+            if (line := await hidden_topics(self._source, self._route)) is not None:
+                _log.warning("%s: %s", self.flow.name, line)
             await self.look()  # what is copied from here on counts
         for name, config in self.flow.connectors.items():
             try:

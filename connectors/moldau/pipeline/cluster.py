@@ -12,6 +12,7 @@ from moldau.client.admin.admin import Admin
 from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
+from moldau.operations.hidden import check_visible
 from moldau.operations.plan import Action, PlanStep
 from moldau.operations.topics import KIND, do, found_topics
 from moldau.pipeline.data_directory import RunState
@@ -81,8 +82,13 @@ class Cluster:
 
     def facts(self, pipeline: Pipeline, connect: ConnectApi | None, state: RunState) -> Facts:
         """Return which of the pipeline's topics, connectors and apps exist, and their settings.
+        Raise HiddenNames if one of its topics is hidden, which would count as absent.
 
         `state` tells which connectors `run` has made. Without `connect` they count as existing."""
+        named: dict[str, list[int] | None] = {each.name: None for each in pipeline.topics}
+        named |= {topic: None for app in pipeline.apps if app.plan for topic in app.plan.makes}
+        if named:
+            self._run(lambda admin: check_visible(admin, named))
         configured = {each.name for each in pipeline.topics if each.config}
         existing = self._run(lambda admin: found_topics(admin, configured))
         topics = {
@@ -171,12 +177,14 @@ class Cluster:
 
         One that does not exist is no failure. A group whose members are still leaving it is tried
         again for GROUP_EMPTY_S."""
-        existing = {each.name for each in self._run(lambda admin: admin.list_topics())}
         problems = []
-        to_delete = [each for each in topics if each in existing]
-        if to_delete:
+        if to_delete := list(topics):
             deleted = self._run(lambda admin: admin.delete_topics(to_delete))
-            problems = [f"topic {name}: {error}" for name, error in deleted.items() if error]
+            problems = [
+                f"topic {name}: {error}"
+                for name, error in deleted.items()
+                if error and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ]
         return problems + self._delete_groups(list(groups))
 
     def _delete_groups(self, groups: list[str]) -> list[str]:

@@ -7,12 +7,14 @@ Which operation the API needs of it is in `moldau.protocol.rights`.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from moldau.cli.command import Context
+    from moldau.cli.commands.cluster_connection import OpenClient
+    from moldau.client import Admin
     from moldau.errors import MoldauError
     from moldau.errors.codes import KafkaError
     from moldau.protocol.acl_operations import AclResource
@@ -56,6 +58,24 @@ def naming_right(error: E, arguments: Namespace, context: Context) -> E | KafkaE
     if isinstance(error, ExplainedRefusal):
         reason = f"{error.reason}: {reason}"
     return KafkaError(error.code, reason, **error.context)
+
+
+def warn_of_hidden(
+    admin: OpenClient[Admin],
+    context: Context,
+    check: Callable[[Admin], Coroutine[Any, Any, None]],
+) -> None:
+    """Warn that topics may be missing from what follows if a check raises HiddenNames."""
+    from moldau.cli.output import write_lines
+    from moldau.errors.codes import KafkaError
+    from moldau.operations.hidden import HiddenNames
+
+    try:
+        admin.run(check)
+    except KafkaError as error:
+        if not isinstance(error.__cause__ or error, HiddenNames):
+            raise
+        write_lines(context.err, [f"moldau: topics may be missing: {error}"])
 
 
 def errors_in(result: object, depth: int = _DEPTH) -> Iterator[KafkaError]:

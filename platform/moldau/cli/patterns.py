@@ -5,6 +5,7 @@ A word without one of the characters `*?[` is a name and not a pattern.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ _SHOWN: Final = 10
 _RESERVED: Final = "__"
 
 _CHARACTERS: Final = frozenset("*?[")
+_CHARACTER: Final = re.compile(r"[*?[]")
 
 
 def is_pattern(word: str) -> bool:
@@ -65,6 +67,17 @@ async def named_topics(
             raise MoldauError(f"no topic matches{rest}", pattern=word)
         found += chosen
     return list(dict.fromkeys(found))
+
+
+async def check_matching_visible(admin: Admin, words: Sequence[str]) -> None:
+    """Raise HiddenNames if topics that a pattern matches are hidden, or may be. A name is no
+    pattern: an error tells of its right."""
+    from moldau.operations.hidden import Names, check_chosen_visible
+
+    patterns = [each for each in words if is_pattern(each)]
+    if patterns:
+        starts = [Names(_CHARACTER.split(each, maxsplit=1)[0]) for each in patterns]
+        await check_chosen_visible(admin, lambda name: matches(name, patterns), starts)
 
 
 def note_of(words: Sequence[str], topics: Sequence[str]) -> list[str]:

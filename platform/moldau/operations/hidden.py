@@ -8,12 +8,17 @@ All topics are seen if one of these holds:
 1. The user may describe the cluster, and describes each topic that the disks of all brokers have.
 2. The user may describe a topic with a name that no rule can know, so a rule for all topics allows
    it. A rule that denies a single topic is not found so.
+
+Of a pattern only the topics count that it may select: those of a disk that match it, and otherwise
+a name that begins as all of them do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
 
 ANY_NAME: Final = "d41c8a7e0b9f4c52-of-no-rule"
 ALL: Final = "*"
+_ABSENT: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+_NAME_MAX: Final = 249
+_SPECIAL: Final = frozenset("\\.^$*+?{}[]|()")
+_MAYBE_NONE: Final = frozenset("*?{")
 _HIDDEN: Final = "what is planned for all topics would miss those that are hidden"
 _MAY_BE_HIDDEN: Final = "topics may be hidden, and what is planned for all topics would miss them"
 _IDS_MAY_BE_HIDDEN: Final = (
@@ -39,13 +48,47 @@ class HiddenNames(ExplainedRefusal):
     """Names are hidden, or may be."""
 
 
+class Names(NamedTuple):
+    """The topics whose names begin so, or the one of this name."""
+
+    start: str = ""
+    is_whole: bool = False
+
+    @classmethod
+    def of_regex(cls, pattern: str) -> Names:
+        """Return names with all that match a regular expression as a whole. Those of alternatives
+        without brackets around them are any names."""
+        if "|" in re.sub(r"\([^()]*\)", "", pattern):
+            return cls()
+        pieces = re.findall(r"\\\W|.", pattern, re.DOTALL)
+        start = ""
+        for piece, after in zip_longest(pieces, pieces[1:]):
+            if piece in _SPECIAL or (len(piece) == 1 and after in _MAYBE_NONE):
+                return cls(start)
+            start += piece[-1]
+        return cls(start, is_whole=True)
+
+
 async def check_all_visible(admin: Admin) -> None:
     """Raise HiddenNames if the cluster has topics that the user may not see, or may have some."""
+    await check_chosen_visible(admin, lambda _: True, [Names()])
+
+
+async def check_chosen_visible(
+    admin: Admin, is_chosen: Callable[[str], bool], names: Iterable[Names]
+) -> None:
+    """Raise HiddenNames if topics that are chosen are hidden, or may be. `names` have all that may
+    be chosen."""
     hidden = await _hidden_on_disks(admin)
-    if hidden:
-        raise _hidden_topic(hidden[0] if len(hidden) == 1 else ALL, _HIDDEN)
-    if hidden is None and await _refused(admin, [ANY_NAME]):
-        raise _hidden_topic(ALL, _MAY_BE_HIDDEN)
+    if hidden is not None:
+        hidden = [each for each in hidden if is_chosen(each)]
+        if hidden:
+            raise _hidden_topic(hidden[0] if len(hidden) == 1 else ALL, _HIDDEN)
+        return
+    for start, is_whole in names:
+        asked = start if is_whole else f"{start}{ANY_NAME}"[:_NAME_MAX]
+        if asked and await _refused(admin, [asked]):
+            raise _hidden_topic(start if is_whole else f"{start}{ALL}", _MAY_BE_HIDDEN)
 
 
 async def check_visible(admin: Admin, scope: Scope) -> None:
@@ -84,14 +127,14 @@ async def _hidden_on_disks(admin: Admin) -> list[str] | None:
 
 async def _refused(admin: Admin, names: Iterable[str]) -> list[str]:
     """Return those of the topics that the user may not describe. Raise other errors than that, and
-    than those of topics that do not exist."""
+    than those of topics that do not or cannot exist."""
     refused = []
     for name, found in (await admin.describe_topics(sorted(names))).items():
         if not isinstance(found, KafkaError):
             continue
         if found.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             refused.append(name)
-        elif found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        elif found.code not in _ABSENT:
             raise found
     return refused
 

@@ -9,6 +9,7 @@ from typing import Any
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.apply import Places, add_places
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
+from moldau.cli.missing_right import warn_of_hidden
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
 
@@ -86,9 +87,10 @@ def _add(
     """Add a section of the cluster. Rules are left out where the brokers have none."""
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.operations import acls, quotas, topics, users
+    from moldau.operations.hidden import check_all_visible
 
     if name == "topics":
-        _warn_of_hidden(admin, context)
+        warn_of_hidden(admin, context, check_all_visible)
         document[name] = topics.exported(admin.run(lambda it: topics.found_topics(it, None)))
     elif name == "users":
         document[name] = users.exported(admin.run(users.found_users))
@@ -101,18 +103,6 @@ def _add(
             if error.code is not ErrorCode.SECURITY_DISABLED or is_asked_for:
                 raise
             write_lines(context.err, ["moldau: left out acls: the brokers decide by no rules"])
-
-
-def _warn_of_hidden(admin: Any, context: Context) -> None:
-    from moldau.errors.codes import KafkaError
-    from moldau.operations.hidden import HiddenNames, check_all_visible
-
-    try:
-        admin.run(check_all_visible)
-    except KafkaError as error:
-        if not isinstance(error.__cause__ or error, HiddenNames):
-            raise
-        write_lines(context.err, [f"moldau: topics may be missing: {error}"])
 
 
 command = ExportCommand()

@@ -20,10 +20,18 @@ from moldau.cli.commands.cluster_connection import (
     on_cluster,
     opened_admin,
 )
+from moldau.cli.missing_right import warn_of_hidden
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.numbers import INT16_MAX, INT32_MAX, is_int64, whole
 from moldau.cli.output import write_json, write_lines, write_table
-from moldau.cli.patterns import NAME_OR_PATTERN, is_pattern, is_reserved, matches, named_topics
+from moldau.cli.patterns import (
+    NAME_OR_PATTERN,
+    check_matching_visible,
+    is_pattern,
+    is_reserved,
+    matches,
+    named_topics,
+)
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -92,6 +100,8 @@ def _describe(arguments: Namespace, context: Context) -> int:
         return {each.name: await own_settings(client, each.name) for each in topics}
 
     with opened_admin(arguments, context) as admin:
+        words = arguments.names
+        warn_of_hidden(admin, context, lambda client: check_matching_visible(client, words))
         names = admin.run(lambda client: named_topics(client, arguments.names))
         found = admin.run(lambda client: client.describe_topics(names)).values()
         topics = [each for each in found if not isinstance(each, KafkaError)]
@@ -233,6 +243,7 @@ def _add_delete(parser: ArgumentParser) -> None:
 def _delete(arguments: Namespace, context: Context) -> int:
     """Delete the topics. Return FAILED if one of them was not deleted."""
     with opened_admin(arguments, context) as admin:
+        admin.run(lambda client: check_matching_visible(client, arguments.names))
         names = admin.run(
             lambda client: named_topics(client, arguments.names, is_left_out=is_reserved)
         )

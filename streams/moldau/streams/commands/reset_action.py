@@ -46,6 +46,7 @@ from moldau.streams.commands.reset_topics import (
     NOTHING_LEFT,
     AppTopics,
     check_id,
+    check_visible_to_reset,
     delete_topics,
     topics_of_id,
     topics_of_plan,
@@ -188,14 +189,15 @@ def _plan_of(arguments: Namespace) -> Plan | None:
 
 async def _topics(client: Admin, plan: Plan | None, arguments: Namespace) -> AppTopics:
     """Return the topics of the app. Raise UsageError if nothing has the application id."""
-    existing = {each.name for each in await client.list_topics()}
-    if plan is not None:
-        return topics_of_plan(plan, existing)
     app = arguments.application_id
     inputs, internal = (
         [name for each in given.split(",") if (name := each.strip())]
         for given in (arguments.input_topics, arguments.internal_topics)
     )
+    await check_visible_to_reset(client, plan, app, inputs, internal)
+    existing = {each.name for each in await client.list_topics()}
+    if plan is not None:
+        return topics_of_plan(plan, existing)
     groups = {each.group_id: each for each in await client.list_groups()}
     found = topics_of_id(app, inputs, internal, existing, groups)
     if app in groups and groups[app].type.lower() == "streams" and groups[app].state != _EMPTY:

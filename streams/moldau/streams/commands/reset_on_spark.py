@@ -20,6 +20,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.streams.commands.reset_topics import (
     NOTHING_LEFT,
     AppTopics,
+    check_visible_to_reset,
     delete_topics,
     topics_of_plan,
 )
@@ -88,6 +89,7 @@ def _obstacles(found: SparkReset, path: str) -> list[str]:
 async def _planned(client: Admin, plan: Plan, checkpoint: str | None) -> SparkReset:
     from moldau.streams.spark.delivery import group_of
 
+    await check_visible_to_reset(client, plan, plan.app, [], [])
     existing = {each.name for each in await client.list_topics()}
     groups = {each.group_id for each in await client.list_groups()}
     group = group_of(plan.app)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
 from moldau.errors.codes import ErrorCode
+from moldau.operations.hidden import Names, check_chosen_visible, check_visible
 from moldau.streams.plan.topics import TOPOLOGY_SUFFIX
 
 if TYPE_CHECKING:
@@ -63,6 +64,36 @@ def topics_of_plan(plan: Plan, existing: Collection[str]) -> AppTopics:
         own.keys(),
         sorted(plan.outputs().intersection(existing) - own.keys()),
     )
+
+
+async def check_visible_to_reset(
+    client: Admin, plan: Plan | None, app: str, inputs: Sequence[str], internal: Sequence[str]
+) -> None:
+    """Raise HiddenNames if topics of the app are hidden, or may be. They are those of its plan, or
+    if that is None its inputs and its internal topics; if those are not named, all of its name."""
+    if plan is not None:
+        await _check_plan_visible(client, plan)
+        return
+    if named := [*inputs, *internal]:
+        await check_visible(client, dict.fromkeys(named))
+    if not internal:
+        await check_chosen_visible(client, lambda name: is_internal(name, app), [Names(f"{app}-")])
+
+
+async def _check_plan_visible(client: Admin, plan: Plan) -> None:
+    from moldau.streams.plan.description import made_topics
+    from moldau.streams.plan.patterns import PREFIX, matches, patterns_of
+
+    patterns = patterns_of(plan)
+    if named := {*plan.source_topics(), *made_topics(plan)}.difference(patterns):
+        await check_visible(client, dict.fromkeys(named))
+    if patterns:
+
+        def is_chosen(name: str) -> bool:
+            return any(name in chosen for chosen in matches(plan, [name]).values())
+
+        starts = [Names.of_regex(each.removeprefix(PREFIX)) for each in patterns]
+        await check_chosen_visible(client, is_chosen, starts)
 
 
 def topics_of_id(
