@@ -201,12 +201,18 @@ class _Aborted(Exception):
 
 
 class Librdkafka(Library):
+    def _door(self) -> dict[str, Any]:
+        """If all of its connections have ended at once it makes its brokers anew, by default, and a
+        `send_offsets_to_transaction` waits for one of before for ever (its issue 5511)."""
+        recovery = {"metadata.recovery.strategy": "none"} if self.job.is_transactional else {}
+        return {**self.job.door.librdkafka(), **recovery}
+
     def _producer(self, ending: str) -> Any:
         import confluent_kafka
 
         job = self.job
         producer = confluent_kafka.Producer({
-            **job.door.librdkafka(), "linger.ms": 0, "batch.size": job.batch_bytes, "acks": "all",
+            **self._door(), "linger.ms": 0, "batch.size": job.batch_bytes, "acks": "all",
             "max.in.flight": job.flight,
             "compression.type": job.case["codec"], "client.id": job.name,
             "enable.idempotence": job.is_idempotent,
@@ -248,7 +254,7 @@ class Librdkafka(Library):
         is_classic = job.case["group"] == "classic"
         timeouts = {"session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": 1000}
         consumer = library.Consumer({
-            **job.door.librdkafka(), "group.id": job.name, "group.protocol": job.case["group"],
+            **self._door(), "group.id": job.name, "group.protocol": job.case["group"],
             "auto.offset.reset": "earliest", "isolation.level": job.case["isolation"],
             "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 1000,
             **(timeouts if is_classic else {}),
