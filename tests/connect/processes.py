@@ -47,7 +47,7 @@ class Worker:
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
         self.url = url
-        self.client = httpx2.Client(base_url=url, timeout=30, trust_env=False)
+        self.client = httpx2.Client(base_url=url, timeout=120, trust_env=False)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and body."""

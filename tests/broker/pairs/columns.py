@@ -13,7 +13,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "sender": ("plain", "idempotent", "transactional", "pipelined", "aborting"),
     "group": ("classic", "consumer", "share"),
     "isolation": ("read_uncommitted", "read_committed"),
-    "topic": ("usual", "compacted", "small segments", "short retention"),
+    "topic": ("usual", "compacted", "small segments", "short retention", "tiered"),
     "quota": ("none", "bytes"),
     "change": (
         "none",

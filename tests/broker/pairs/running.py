@@ -15,6 +15,7 @@ from moldau.client import EARLIEST, LATEST, KafkaError, NewTopic, TopicPartition
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.admin.quotas import QuotaEntity
 from moldau.client.admin.sync.quotas import QuotaAdmin
+from moldau.client.base.offsets import EARLIEST_LOCAL
 from moldau.client.sync import Admin, Consumer
 from moldau.ids import Uuid
 from moldau.testing import Cluster
@@ -53,12 +54,22 @@ _SETTINGS: Final = {
     "group.share.min.session.timeout.ms": "6000",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
+    "remote.log.storage.system.enable": "true",
+    "remote.log.manager.task.interval.ms": "200",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+    "log.initial.task.delay.ms": "100",
 }
 _TOPICS: Final[Mapping[str, Mapping[str, str]]] = {
     "usual": {},
     "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
     "small segments": {"segment.bytes": "1048576", "segment.ms": "100"},
     "short retention": {"segment.bytes": "1048576", "segment.ms": "100"},
+    "tiered": {
+        "remote.storage.enable": "true",
+        "internal.segment.bytes": "1000",
+        "local.retention.bytes": "1",
+        "file.delete.delay.ms": "0",
+    },
 }
 _RESTING: Final = threading.Event()
 """Never set: a rest between two looks."""
@@ -70,11 +81,14 @@ class Scene:
 
     def __init__(self, nodes: str, *, is_secure: bool, home: str) -> None:
         self.cluster: Cluster | ShardedHost
+        store = Path(home, "remote")
+        store.mkdir()
+        settings = {**_SETTINGS, "remote.storage": f"file://{store}"}
         if nodes == "2 shards":
-            self.cluster = ShardedHost(home, _SETTINGS)
+            self.cluster = ShardedHost(home, settings)
         else:
             layout = Layout(is_secure=is_secure)
-            self.cluster = Cluster(int(nodes), directory=home, settings=_SETTINGS, layout=layout)
+            self.cluster = Cluster(int(nodes), directory=home, settings=settings, layout=layout)
         self.home = home
         self.replicas = 3 if nodes == "3" else 1
         self.door: Door
@@ -132,6 +146,8 @@ def _copied_wrong(scene: Scene, case: Mapping[str, str], job: Job, client: Clien
     sent = pieces(case)
     half = len(sent) // 2
     client.send(sent[:half])
+    if case["topic"] == "tiered":
+        _await_remote(scene, job)
     client.copy()
     is_whole = case["topic"] == "short retention" or case["change"] == "source made anew"
     _await(scene, job, _seen(case, half) if is_whole else _seen(case)[: RECORDS // 8])
@@ -224,6 +240,16 @@ def _retire(scene: Scene, job: Job) -> None:
         assert time.monotonic() < until, "retention has not deleted the records"
         _RESTING.wait(_LOOK_S)
     admin.alter_configs(source, unset=["retention.ms"])
+
+
+def _await_remote(scene: Scene, job: Job) -> None:
+    """Wait until no broker has the first records of the source: the copiers get them from the
+    remote store."""
+    where = [TopicPartition(job.source, index) for index in range(PARTITIONS)]
+    until = time.monotonic() + PATIENCE_S
+    while any(not each.offset for each in _offsets(scene.admin, where, EARLIEST_LOCAL).values()):
+        assert time.monotonic() < until, "segments stay on the brokers"
+        _RESTING.wait(_LOOK_S)
 
 
 def _offsets(admin: Admin, where: Sequence[TopicPartition], which: int) -> Any:
