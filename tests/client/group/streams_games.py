@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.client.group.member import NOBODY, MemberSettings, MemberSubscription
-from moldau.client.group.streams import (
-    GroupTask,
-    StreamsMember,
-    StreamsSettings,
+from moldau.client.group.streams import GroupTask, StreamsMember, StreamsSettings
+from moldau.client.group.topology import (
     SubtopologyDescription,
     TopicDescription,
     TopologyDescription,

@@ -21,8 +21,10 @@ from moldau.client.group.streams import (
     GroupTask,
     StreamsMember,
     StreamsSettings,
-    SubtopologyDescription,
     TaskPosition,
+)
+from moldau.client.group.topology import (
+    SubtopologyDescription,
     TopicDescription,
     TopologyDescription,
 )
@@ -377,14 +379,18 @@ def test_a_member_that_closes_leaves_with_its_last_heartbeat() -> None:
     assert played.member.is_out
 
 
-def test_a_group_of_another_type_is_an_error_with_advice() -> None:
+def test_a_member_waits_until_members_of_another_protocol_have_gone() -> None:
+    """It says so once, and joins when the group is free."""
     played = Played()
-    played.request()
-    refused = response(0, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message="")
-    played.answer_with(refused)
-    error = played.member.take_error()
-    assert isinstance(error, KafkaError)
-    assert "group.protocol" in error.reason
+    for code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
+        played.request()
+        played.answer_with(response(0, error_code=code, error_message=""))
+        assert played.member.take_error() is None
+        assert played.member.ready(played.now).ask is None, "not at once"
+        played.now += 2.0
+    (notice,) = played.member.notices
+    assert "group.protocol" in str(notice)
+    played.join(active={"0": [0]})
 
 
 def test_positions_are_reported_as_often_as_wanted_and_when_a_warm_up_is_near() -> None:

@@ -135,6 +135,7 @@ class Run:
         self.is_ending = False
         self.is_over = False
 
+    topics: tuple[str, ...] = ("lines", "copied", "out", "largest")
     guarantee = AT_LEAST_ONCE
     of_group: Mapping[str, object] = CLASSIC_GROUP
     faults: tuple[str, ...] = FAULTS
@@ -212,7 +213,7 @@ class Run:
     async def _serve(self, runtime: Runtime) -> None:
         async with EmbeddedBroker(BROKER, directory="/data", runtime=runtime, port=PORT):
             async with Admin(bootstrap_servers=SERVERS, runtime=runtime) as admin:
-                for topic in ("lines", "copied", "out", "largest"):
+                for topic in self.topics:
                     await admin.create_topic(NewTopic(topic, PARTITIONS, 1))
             self.is_ready.set()
             await asyncio.Event().wait()
@@ -234,9 +235,10 @@ class Run:
         directory = StateDirectory.open("/state", APP, 0, runtime)
         directory.open_database = self.disks[index].open
         try:
+            plan = self._plan_of(index)
             worker = Worker(
-                self.plan,
-                partial(make_task, task_settings(self.plan, self.settings)),
+                plan,
+                partial(make_task, task_settings(plan, self.settings)),
                 self.settings,
                 directory,
                 runtime,
@@ -250,6 +252,10 @@ class Run:
                 self.happened[f"ended by {error.code.name}"] += 1
         finally:
             directory.close()
+
+    def _plan_of(self, index: int) -> Plan:
+        """Overridden where members run several versions of the app."""
+        return self.plan
 
     def _watch(self, index: int, worker: Worker) -> None:
         """Overridden where members are killed in the middle of commits, or copies are watched."""

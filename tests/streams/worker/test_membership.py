@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.group.streams import SubtopologyDescription, TopicDescription
+from moldau.client.group.topology import (
+    GroupTopology,
+    SubtopologyDescription,
+    TopicDescription,
+    TopologyDescription,
+)
 from moldau.config import BadSettings
 from moldau.streams import Streams
 from moldau.streams.plan.layout import laid_out
 from moldau.streams.plan.plan import Plan
-from moldau.streams.worker.membership import described_topology
+from moldau.streams.worker.membership import described_topology, topology_epoch
 from moldau.streams.worker.settings import app_settings
 
 
@@ -35,6 +40,41 @@ def test_programs_are_subtopologies_with_their_topics() -> None:
     assert [each.name for each in second.changelogs] == ["shop-counts-changelog"]
     assert dict(second.changelogs[0].configs)["cleanup.policy"] == "compact"
     assert second.inputs == ("shop-counts-repartition",)
+
+
+def version(name: str, changelog: str = "") -> TopologyDescription:
+    """A version of an app; a second one of its name differs in what a description lacks."""
+    more = (TopicDescription(changelog),) if changelog else ()
+    return TopologyDescription((SubtopologyDescription(name, ("in",), changelogs=more),))
+
+
+def test_each_topology_of_an_app_keeps_its_epoch_in_the_group() -> None:
+    old, new, newest = version("0"), version("0", "more"), version("0", "most")
+
+    def in_group(epoch: int, topology: TopologyDescription) -> GroupTopology:
+        return GroupTopology(epoch, topology.outline)
+
+    first, kept = topology_epoch(old, (), None)
+    assert (first, topology_epoch(old, kept, in_group(0, old))) == (0, (0, kept))
+    second, kept = topology_epoch(new, kept, in_group(0, old))
+    assert second == 1
+    assert topology_epoch(old, kept, in_group(1, new)) == (0, kept), "it starts again"
+    assert topology_epoch(new, kept, in_group(0, old)) == (1, kept), "after the way back"
+    third, kept = topology_epoch(newest, kept, in_group(0, old))
+    assert (third, [epoch for epoch, _ in kept]) == (2, [2, 1, 0])
+
+
+def test_an_app_whose_epochs_are_not_kept_takes_that_of_its_group() -> None:
+    old, new = version("0"), version("0", "more")
+    assert topology_epoch(old, (), GroupTopology(3, old.outline))[0] == 3
+    assert topology_epoch(new, (), GroupTopology(3, old.outline))[0] == 4
+
+
+def test_of_two_versions_that_chose_one_epoch_the_one_that_the_group_lacks_moves_on() -> None:
+    one, other = version("0", "one"), version("0", "other")
+    _, kept = topology_epoch(other, ((0, "first"),), None)
+    assert kept[0] == (1, other.digest)
+    assert topology_epoch(other, kept, GroupTopology(1, one.outline))[0] == 2
 
 
 def test_a_stateless_app_has_no_changelogs() -> None:

@@ -18,8 +18,8 @@ from moldau.client.group.streams import (
     StreamsMember,
     StreamsSettings,
     TaskPosition,
-    TopologyDescription,
 )
+from moldau.client.group.topology import TopologyDescription
 from moldau.config import Settings
 from moldau.link.metadata import TopicPartition
 from moldau.runtime import Runtime

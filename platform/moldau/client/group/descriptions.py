@@ -11,6 +11,7 @@ from moldau.client.group.subscription_bytes import (
     decode_assignment,
     decode_subscription,
 )
+from moldau.client.group.topology import GroupTopology, SubtopologyOutline, TopicOutline
 from moldau.errors import BadData
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.acl_operations import AclOperation
@@ -45,6 +46,12 @@ class MemberTasks:
     process_id: str = ""
     """The instance of the app that the member is a thread of."""
     topology_epoch: int = -1
+    client_tags: tuple[tuple[str, str], ...] = ()
+    endpoint: str = ""
+    """host:port at which the state of the instance can be queried; empty if nowhere."""
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How far the copies of tasks are, by name: the offset that they have come to, and the end;
+    offsets of a task's changelogs are summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ class GroupDescription:
     assignment_epoch: int = -1
     authorized_operations: frozenset[AclOperation] | None = None
     """The operations that this client may do to the group; None unless requested."""
+    topology: GroupTopology | None = None
+    """The topology of a streams group."""
 
 
 def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:
@@ -160,6 +169,37 @@ def streams_group(told: streams.DescribedGroup) -> GroupDescription:
         tuple(_streams_member(each, inputs) for each in told.members),
         told.group_epoch,
         told.assignment_epoch,
+        topology=None if topology is None else _topology(topology),
+    )
+
+
+def _topology(told: streams.Topology) -> GroupTopology:
+    return GroupTopology(
+        told.epoch,
+        tuple(
+            sorted(
+                SubtopologyOutline(
+                    each.subtopology_id,
+                    tuple(sorted(each.source_topics)),
+                    _outlines(each.repartition_source_topics),
+                    tuple(sorted(each.repartition_sink_topics)),
+                    _outlines(each.state_changelog_topics),
+                )
+                for each in told.subtopologies or ()
+            )
+        ),
+    )
+
+
+def _outlines(told: Iterable[streams.TopicInfo]) -> tuple[TopicOutline, ...]:
+    return tuple(
+        sorted(
+            TopicOutline(
+                each.name,
+                tuple(sorted((config.key, config.value) for config in each.topic_configs)),
+            )
+            for each in told
+        )
     )
 
 
@@ -186,8 +226,25 @@ def _streams_member(
             _names(now.warmup_tasks),
             told.process_id,
             told.topology_epoch,
+            tuple((each.key, each.value) for each in told.client_tags),
+            _endpoint(told.user_endpoint),
+            _positions(told),
         ),
     )
+
+
+def _endpoint(told: streams.Endpoint | None) -> str:
+    if told is None:
+        return ""
+    return f"[{told.host}]:{told.port}" if ":" in told.host else f"{told.host}:{told.port}"
+
+
+def _positions(told: streams.Member) -> dict[str, tuple[int, int]]:
+    offsets, ends = (
+        {f"{each.subtopology_id}_{each.partition}": each.offset for each in found or ()}
+        for found in (told.task_offsets, told.task_end_offsets)
+    )
+    return {name: (offset, ends[name]) for name, offset in offsets.items() if name in ends}
 
 
 def _read_by(

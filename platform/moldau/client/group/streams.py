@@ -36,6 +36,7 @@ from moldau.client.group.heartbeats import (
     HeartbeatState,
 )
 from moldau.client.group.member import Change, Kind, MemberSettings, Ready, reassigned
+from moldau.client.group.topology import TopologyDescription, topology_message
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
@@ -61,52 +62,17 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
     "Kafka 4.2 with streams.version=1; or set group.protocol=classic",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as the broker's "
     "group.streams.max.size allows",
-    ErrorCode.GROUP_ID_NOT_FOUND: "the group is of another type: its members have another "
-    "group.protocol. Stop them all, and start them with the same one",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "the group is of another type: its members have another "
-    "group.protocol. Stop them all, and start them with the same one",
+    ErrorCode.INVALID_REQUEST: "if the app has changed: Apache Kafka takes no changed topology in "
+    "a streams group; set group.protocol=classic, or give the app another name",
 }
-
-
-class TopicDescription(NamedTuple):
-    """A topic that the application makes for itself. 0 partitions: as many as tasks."""
-
-    name: str
-    partitions: int = 0
-    configs: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SubtopologyDescription:
-    """A connected part of a topology: the unit of tasks. Topics of a group in `copartitioned`,
-    which are inputs, need the same number of partitions."""
-
-    name: str
-    sources: tuple[str, ...] = ()
-    repartition_sources: tuple[TopicDescription, ...] = ()
-    repartition_sinks: tuple[str, ...] = ()
-    changelogs: tuple[TopicDescription, ...] = ()
-    copartitioned: tuple[frozenset[str], ...] = ()
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The topics that its tasks read."""
-        return (*self.sources, *(each.name for each in self.repartition_sources))
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyDescription:
-    """What the coordinator has to know of an application. Members of one epoch have the same."""
-
-    subtopologies: tuple[SubtopologyDescription, ...]
-    epoch: int = 0
-
-    def inputs_of(self, subtopology: str) -> tuple[str, ...]:
-        """Return the inputs of a subtopology; none if the topology does not have it."""
-        for each in self.subtopologies:
-            if each.name == subtopology:
-                return each.inputs
-        return ()
+_OTHER_TYPE: Final = frozenset(
+    (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+)
+"""A member that joins is refused so while the group has members of another protocol."""
+_WAITING: Final = (
+    "the group is of another type: its members have another group.protocol, or it is no group of "
+    "workers. This one waits, and joins when the last of them has stopped"
+)
 
 
 class TaskRole(Enum):
@@ -203,6 +169,8 @@ class StreamsMember(HeartbeatMember):
         """The warm-ups that were near their ends when positions were reported last."""
         self._rejoins = False
         """Whether it gives all up to join again."""
+        self._is_waiting = False
+        """Whether members of another protocol keep it out."""
 
     # Heartbeats
 
@@ -232,7 +200,7 @@ class StreamsMember(HeartbeatMember):
             else:
                 setattr(request, name, each)
         if epoch == JOIN_EPOCH:
-            request.topology = _topology_message(self.topology)
+            request.topology = topology_message(self.topology)
         return request
 
     def _parting(self) -> StreamsGroupHeartbeatRequest:
@@ -267,10 +235,19 @@ class StreamsMember(HeartbeatMember):
         self._acceptable_lag = max(0, answer.acceptable_recovery_lag)
         if self._has_missed and answer.active_tasks is None:
             self._rejoins = True
-        self._has_missed = False
+        self._has_missed = self._is_waiting = False
         super()._accepted(answer, now)
         if self.statuses and not (self._target.active or self._target.copies):
             self._next_heartbeat = min(self._next_heartbeat, now + _SOON_S)
+
+    def _refused(self, code: ErrorCode, message: str, now: float) -> None:
+        if code in _OTHER_TYPE and self.epoch == JOIN_EPOCH:
+            self._retries.put_off(now)
+            if not self._is_waiting:
+                self._is_waiting = True
+                self.notices.append(MoldauError(_WAITING, group=self.terms.group_id))
+            return
+        super()._refused(code, message, now)
 
     def _take_target(self, answer: StreamsGroupHeartbeatResponse) -> bool:
         if self._rejoins:
@@ -454,44 +431,4 @@ def _partitions_in(named: Iterable[messages.TopicPartition]) -> list[TopicPartit
 def _task_offset(task: GroupTask, offset: int) -> messages.TaskOffset:
     return messages.TaskOffset(
         subtopology_id=task.subtopology, partition=task.partition, offset=offset
-    )
-
-
-def _topology_message(topology: TopologyDescription) -> messages.Topology:
-    return messages.Topology(
-        epoch=topology.epoch,
-        subtopologies=[
-            messages.Subtopology(
-                subtopology_id=each.name,
-                source_topics=list(each.sources),
-                source_topic_regex=[],
-                state_changelog_topics=[_topic_info(topic) for topic in each.changelogs],
-                repartition_sink_topics=list(each.repartition_sinks),
-                repartition_source_topics=[
-                    _topic_info(topic) for topic in each.repartition_sources
-                ],
-                copartition_groups=[_copartition(each, group) for group in each.copartitioned],
-            )
-            for each in topology.subtopologies
-        ],
-    )
-
-
-def _topic_info(topic: TopicDescription) -> messages.TopicInfo:
-    return messages.TopicInfo(
-        name=topic.name,
-        partitions=topic.partitions,
-        replication_factor=0,
-        topic_configs=[messages.KeyValue(key=key, value=value) for key, value in topic.configs],
-    )
-
-
-def _copartition(
-    subtopology: SubtopologyDescription, group: frozenset[str]
-) -> messages.CopartitionGroup:
-    internal = [each.name for each in subtopology.repartition_sources]
-    return messages.CopartitionGroup(
-        source_topics=[at for at, name in enumerate(subtopology.sources) if name in group],
-        source_topic_regex=[],
-        repartition_source_topics=[at for at, name in enumerate(internal) if name in group],
     )

@@ -19,6 +19,7 @@ from moldau.streams.plan.patterns import PREFIX
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import TopologyChanged
 
+Epochs = tuple[tuple[int, str], ...]
 _FORM: Final = 1
 _FORMER_MAX: Final = 10
 _NAMES: Final = ("inputs", "stores", "repartitions")
@@ -30,13 +31,15 @@ CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 class Topology:
     """What an app would leave behind if it were gone: names, each list in order.
 
-    `former` are the topologies that this one has added to, the newest first.
+    `former` are the topologies that this one has added to, the newest first. `epochs` has what the
+    app was in its streams group, by topology epoch: pairs of an epoch and a digest, newest first.
     """
 
     inputs: tuple[str, ...]
     stores: tuple[str, ...]
     repartitions: tuple[str, ...]
     former: tuple[Topology, ...] = field(default=(), compare=False)
+    epochs: Epochs = field(default=(), compare=False)
 
     @classmethod
     def of(cls, plan: Plan) -> Topology:
@@ -55,7 +58,8 @@ class Topology:
     def encoded(self) -> bytes:
         """Return the topology as JSON."""
         former = [each._fields() for each in self.former]
-        return json.dumps({"form": _FORM, **self._fields(), "former": former}).encode()
+        found = {"form": _FORM, **self._fields(), "former": former, "epochs": self.epochs}
+        return json.dumps(found).encode()
 
     def _fields(self) -> dict[str, tuple[str, ...]]:
         return {name: getattr(self, name) for name in _NAMES}
@@ -70,7 +74,8 @@ class Topology:
         if not isinstance(found, dict) or found.get("form") != _FORM:
             return None
         former = tuple(_topology(each) for each in found.get("former", ()))
-        return replace(_topology(found), former=former)
+        epochs = tuple((int(epoch), str(digest)) for epoch, digest in found.get("epochs", ()))
+        return replace(_topology(found), former=former, epochs=epochs)
 
 
 def _topology(found: Mapping[str, Sequence[str]]) -> Topology:

@@ -26,6 +26,8 @@ from moldau.client import (
     Topic,
 )
 from moldau.client import TopicPartition as TopicPartition
+from moldau.client.group.descriptions import GroupDescription
+from moldau.client.group.topology import GroupTopology
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime
@@ -381,6 +383,20 @@ class Door:
             if not error.retriable:
                 raise
         return {}
+
+    async def group_topology(self) -> GroupTopology | None:
+        """Return the topology that the streams group has; None if it has none."""
+        group = await self.group()
+        return None if group is None else group.topology
+
+    async def group(self) -> GroupDescription | None:
+        """Return the description of the app's group; None if the group does not exist."""
+        try:
+            return await self.admin.describe_group(self.app)
+        except KafkaError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                return None
+            raise
 
     async def require_standbys(self, count: int) -> None:
         """Have the group keep `count` standbys of each task."""

@@ -9,15 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from moldau.client import Consumer, TopicPartition
 from moldau.client.consumer.task_consumer import TaskConsumer
-from moldau.client.group.streams import (
-    GroupTask,
-    StreamsSettings,
+from moldau.client.group.streams import GroupTask, StreamsSettings, TaskPosition
+from moldau.client.group.topology import (
+    GroupTopology,
     SubtopologyDescription,
-    TaskPosition,
     TopicDescription,
     TopologyDescription,
 )
@@ -25,11 +25,14 @@ from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.topology import Epochs
 from moldau.streams.worker.committer import LOST
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.tasks import TaskId
 
 NO_COPIES: Final[frozenset[TaskId]] = frozenset()
+_EPOCHS_MAX: Final = 20
+"""How many topologies of an app are known by their epochs."""
 
 
 class Membership(Protocol):
@@ -42,7 +45,7 @@ class Membership(Protocol):
     def consumer(self) -> Consumer:
         """The consumer of the inputs."""
 
-    def prepare(self, layout: Layout) -> None:
+    def prepare(self, layout: Layout, topology_epoch: int) -> None:
         """Set what the group has to know of the app, before the worker joins."""
 
     def owner(self, where: TopicPartition) -> str | None:
@@ -67,7 +70,7 @@ class ClassicMembership:
         )
         self.owner = self._owners.owner
 
-    def prepare(self, layout: Layout) -> None:
+    def prepare(self, layout: Layout, topology_epoch: int) -> None:
         """Keep partitions of one number together."""
         self._owners.together = [program.inputs for program in layout.plan.programs]
 
@@ -97,9 +100,9 @@ class StreamsMembership:
         self.consumer: Consumer = self._consumer
         self.owner = self._consumer.owner
 
-    def prepare(self, layout: Layout) -> None:
+    def prepare(self, layout: Layout, topology_epoch: int) -> None:
         """Set the topology that the coordinator shares out."""
-        self._consumer.topology = described_topology(layout)
+        self._consumer.topology = replace(described_topology(layout), epoch=topology_epoch)
 
     def copies(self) -> frozenset[TaskId]:
         """Return the standby and warm-up tasks."""
@@ -112,6 +115,33 @@ class StreamsMembership:
         self._consumer.report(
             {GroupTask(str(each.program), each.partition): at for each, at in positions.items()}
         )
+
+
+def topology_epoch(
+    topology: TopologyDescription, kept: Epochs, of_group: GroupTopology | None
+) -> tuple[int, Epochs]:
+    """Return the epoch of an app's topology in its group, and what to keep of all epochs.
+
+    A topology keeps its epoch, so that a worker of a former version that starts again, in the
+    middle of a rolling upgrade, does not take the new one's place. A new topology gets the next
+    epoch. Two versions that are new at the same time may have chosen the same one: the group has
+    one of them, and the other one moves on.
+    """
+    digest, outline = topology.digest, topology.outline
+
+    def is_of_another(epoch: int) -> bool:
+        return of_group is not None and of_group.epoch == epoch and of_group.outline != outline
+
+    own = [epoch for epoch, each in kept if each == digest and not is_of_another(epoch)]
+    if own:
+        return max(own), kept
+    known = [epoch for epoch, _ in kept]
+    if of_group is not None and of_group.outline == outline and of_group.epoch not in known:
+        found = of_group.epoch
+    else:
+        found = max([-1, *known, *([] if of_group is None else [of_group.epoch])]) + 1
+    others = (each for each in kept if each[0] != found)
+    return found, ((found, digest), *others)[:_EPOCHS_MAX]
 
 
 def _endpoint(server: str) -> tuple[str, int] | None:

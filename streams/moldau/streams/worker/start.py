@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from moldau.client import KafkaError, TopicPartition
@@ -18,6 +18,7 @@ from moldau.streams.plan.topics import topology_topic
 from moldau.streams.plan.topology import KEY, Topology, to_keep
 from moldau.streams.problems import MissingTopics
 from moldau.streams.worker.door import Door, TopicFacts
+from moldau.streams.worker.membership import described_topology, topology_epoch
 from moldau.streams.worker.reports import Reports
 
 _APPEAR_POLL_S: Final = 0.1
@@ -33,6 +34,8 @@ class Start:
 
     layout: Layout
     topics: dict[str, TopicFacts]
+    topology_epoch: int
+    """Of the app's topology in its streams group; 0 in another group."""
 
 
 async def prepare(
@@ -47,14 +50,21 @@ async def prepare(
     there = await door.topics(plan.topics())
     layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
     now, kept = Topology.of(plan), _Kept(plan.app, door, reports, is_stopping)
-    following = to_keep(plan.app, await kept.read(), now, accepts_changes=accepts_changes)
+    before = await kept.read()
+    following = to_keep(plan.app, before, now, accepts_changes=accepts_changes)
     await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
     own = [each for each in layout.internal if each.name != kept.topic]
     await door.make([each for each in own if each.name not in there])
     topics = there | await _appeared(door, [each.name for each in own], is_stopping)
-    if following is not None and not is_stopping():
-        await kept.write(layout, following)
-    return Start(layout, topics)
+    known = () if before is None else before.epochs
+    epoch, epochs = 0, known
+    if door.is_streams_group:
+        epoch, epochs = topology_epoch(
+            described_topology(layout), known, await door.group_topology()
+        )
+    if (following is not None or epochs != known) and not is_stopping():
+        await kept.write(layout, replace(following or before or now, epochs=epochs))
+    return Start(layout, topics, epoch)
 
 
 async def require_outputs(app: str, door: Door, reports: Reports, missing: Sequence[str]) -> None:

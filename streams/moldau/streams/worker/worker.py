@@ -192,7 +192,7 @@ class Worker:
         self._keys = KeySample(placed_inputs(start.layout.plan), start.layout.counts)
         if self._door.is_streams_group:
             await self._door.require_standbys(self._settings[rows.num_standby_replicas])
-        self._door.membership.prepare(start.layout)
+        self._door.membership.prepare(start.layout, start.topology_epoch)
         await self._door.subscribe(self._watch.inputs, rebalance)
         self._reports.started(self._watch.inputs)
         self._decisions.on_commit_begun(self._runtime.clock.monotonic())
