@@ -37,7 +37,12 @@ from moldau.streams.engine.spans import SendSpans
 from moldau.streams.plan.topics import InternalTopic
 from moldau.streams.worker.committer import LOG, AtLeastOnce, CommittedOffset, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce, end_abandoned
-from moldau.streams.worker.membership import ClassicMembership, Membership, StreamsMembership
+from moldau.streams.worker.membership import (
+    ClassicMembership,
+    Membership,
+    NameWatch,
+    StreamsMembership,
+)
 from moldau.streams.worker.reader import RECORDS_MAX, Reader, fetched, fetched_columns
 from moldau.streams.worker.reader import FetchedChunk as FetchedChunk
 from moldau.streams.worker.settings import AppSettings, replication_factor
@@ -132,6 +137,7 @@ class Door:
         self.committer = self._committer(settings, member, runtime)
         if settings.tracer is not None:
             self.committer = TracedCommitter(self.committer, SendSpans(settings.tracer))
+        self.names = NameWatch(self.group, member, self.membership.start, runtime)
         # It is started before the others.
         of_admin = {"client.id": member, **settings.patient("admin", is_first=True)}
         self.admin = Admin(of_admin, runtime=runtime)
@@ -174,7 +180,10 @@ class Door:
             left.push_async_callback(self.changelogs.aclose)
             left.push_async_callback(self.standbys.aclose)
             left.push_async_callback(self.globals.aclose)
-            left.push_async_callback(self.consumer.aclose, leave_group=True)
+            # The member that the group has now may be another process with the same name.
+            stays = self.names.is_superseded
+            left.push_async_callback(self.consumer.aclose, leave_group=not stays)
+            left.push_async_callback(self.names.aclose)
 
     # Topics
 
@@ -282,6 +291,8 @@ class Door:
         generation = self._generation()
         found = await self._polled(timeout_s)
         self._settled = generation
+        if self.is_streams_group:
+            self.names.on_epoch(self._generation())
         return found
 
     async def _polled(self, timeout_s: float) -> list[FetchedChunk]:

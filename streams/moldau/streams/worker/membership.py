@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
-from moldau.client import Consumer, TopicPartition
+from moldau.client import Consumer, KafkaError, TopicPartition
 from moldau.client.consumer.task_consumer import TaskConsumer
+from moldau.client.group.descriptions import GroupDescription
 from moldau.client.group.streams import GroupTask, StreamsSettings, TaskPosition
 from moldau.client.group.topology import (
     GroupTopology,
@@ -23,6 +25,7 @@ from moldau.client.group.topology import (
 )
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topology import Epochs
@@ -30,6 +33,9 @@ from moldau.streams.worker.committer import LOST
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.tasks import TaskId
 
+_START: Final = "moldau.start"
+"""The client tag of a member with what its process has drawn at its start."""
+_LOOK: Final = Backoff(100, 10_000)
 NO_COPIES: Final[frozenset[TaskId]] = frozenset()
 _EPOCHS_MAX: Final = 20
 """How many topologies of an app are known by their epochs."""
@@ -40,6 +46,8 @@ class Membership(Protocol):
 
     lost: frozenset[ErrorCode]
     """The errors of a commit after which the worker is no member of its group."""
+    start: str | None
+    """What the group shows of this start of the worker; None if it shows nothing."""
 
     @property
     def consumer(self) -> Consumer:
@@ -62,6 +70,7 @@ class ClassicMembership:
     """Partitions by the assignor of the leading member."""
 
     lost = LOST
+    start: str | None = None
 
     def __init__(self, settings: Mapping[str, str], server: str, runtime: Runtime) -> None:
         self._owners = OwnerAssignor(server)
@@ -95,7 +104,8 @@ class StreamsMembership:
     def __init__(
         self, settings: Mapping[str, str], member: str, server: str, runtime: Runtime
     ) -> None:
-        process = StreamsSettings(member, _endpoint(server))
+        self.start: str | None = runtime.random.randbytes(8).hex()
+        process = StreamsSettings(member, _endpoint(server), {_START: self.start})
         self._consumer = TaskConsumer(settings, member_id=member, process=process, runtime=runtime)
         self.consumer: Consumer = self._consumer
         self.owner = self._consumer.owner
@@ -115,6 +125,65 @@ class StreamsMembership:
         self._consumer.report(
             {GroupTask(str(each.program), each.partition): at for each, at in positions.items()}
         )
+
+
+class NameWatch:
+    """Notices that another process is in the group under this worker's name.
+
+    A worker has its name from its state directory, which is locked, so one of the two has a copy of
+    the directory of the other. The group shows the start of the process that joined last. A join
+    moves the group to a new epoch, so the group is described once for each epoch of the member; the
+    one that sees another start than its own while its epoch stays the same is superseded. One that
+    was fenced meanwhile has joined again with a new epoch, and the other one is superseded.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[], Awaitable[GroupDescription | None]],
+        member: str,
+        start: str | None,
+        runtime: Runtime,
+    ) -> None:
+        self.is_superseded = False
+        self._describe = describe
+        self._member = member
+        self._start = start
+        self._runtime = runtime
+        self._epoch = self._other_at = -1
+        self._looking: asyncio.Task[None] | None = None
+
+    def on_epoch(self, epoch: int) -> None:
+        """The worker is a member of this epoch; -1 while it is none."""
+        self.is_superseded = epoch >= 0 and epoch == self._other_at
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self.look()
+
+    def look(self) -> None:
+        """Describe the group, beside the work, as soon as its coordinator answers."""
+        if self._start is not None and (self._looking is None or self._looking.done()):
+            self._looking = self._runtime.spawn(self._look(), name="streams-name")
+
+    async def _look(self) -> None:
+        failures, seen = 0, None
+        while seen != self._epoch:
+            seen = self._epoch
+            try:
+                group = None if seen < 0 else await self._describe()
+            except KafkaError:
+                failures, seen = failures + 1, None
+                await asyncio.sleep(_LOOK.wait_s(failures, self._runtime.random))
+                continue
+            for each in () if group is None else group.members:
+                if each.member_id == self._member and each.tasks is not None:
+                    shown = dict(each.tasks.client_tags).get(_START, self._start)
+                    self._other_at = -1 if shown == self._start else seen
+
+    async def aclose(self) -> None:
+        """End a look."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
 
 
 def topology_epoch(

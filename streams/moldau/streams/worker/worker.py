@@ -207,8 +207,7 @@ class Worker:
                 await self._send(task)
                 self._pause_or_resume(task)
         except CommitReverted as error:
-            self._reports.reverted(str(error))
-            self._decisions.on_reverted(error)
+            self._on_reverted(error)
         except StoreCorrupted as error:
             self._decisions.on_damage()  # the record that it has stopped is half done
             if not await self._repair(error):
@@ -251,6 +250,8 @@ class Worker:
             fetched = await self._door.poll(wait_s)
         else:
             await asyncio.sleep(wait_s)
+        if self._door.names.is_superseded:
+            raise self._directory.is_copied()
         for where, chunk in fetched:
             if (found := self._keys.look(where.topic, where.partition, chunk.keys)) is not None:
                 self._reports.misplaced(found)
@@ -421,8 +422,7 @@ class Worker:
             self._reports.membership_lost(str(error))
             self._decisions.on_membership_lost()
         except CommitReverted as error:
-            self._reports.reverted(str(error))
-            self._decisions.on_reverted(error)
+            self._on_reverted(error)
         except StoreCorrupted:
             self._decisions.on_damage()
         else:
@@ -432,6 +432,11 @@ class Worker:
             if self._plan.global_tables:
                 await self._globals.commit()
             await self._purge(tasks)
+
+    def _on_reverted(self, error: CommitReverted) -> None:
+        self._reports.reverted(str(error))
+        self._decisions.on_reverted(error)
+        self._door.names.look()  # another process of this name may have fenced the producer
 
     async def _purge(self, tasks: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()
