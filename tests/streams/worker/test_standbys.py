@@ -9,11 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from moldau.client import Admin, Consumer, Producer, TopicPartition
 from moldau.client.group.streams import TaskPosition
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.door import Door
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import app_settings
@@ -97,8 +100,9 @@ class Copies:
 
     @property
     def position(self) -> int:
-        where = TopicPartition(self.changelog, 0)
-        return self.standbys.tasks[COPY].restoring[where].position
+        """The offset that the copy has come to; -1 while there is none."""
+        task = self.standbys.tasks.get(COPY)
+        return -1 if task is None else task.restoring[TopicPartition(self.changelog, 0)].position
 
 
 @asynccontextmanager
@@ -140,6 +144,72 @@ async def test_a_copy_that_is_damaged_is_copied_from_the_beginning(
         await made.read_until(lambda: made.position == 3)
         assert damages
         assert made.rows == {b"a": b"1", b"b": b"1", b"c": b"1"}
+
+
+async def test_a_copy_that_stays_damaged_is_given_up_after_growing_pauses(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Damaged(CountingTask):
+        def restore(self, store: str, changes: ChangelogRecords) -> None:
+            raise StoreCorrupted("the state is damaged", path="copy")
+
+    pauses: list[float] = []
+
+    async with copies(cluster, tmp_path, Damaged) as made:
+        clock = made.standbys._runtime.clock
+        await write(cluster, made.changelog, "a")
+        await made.standbys.keep([COPY])
+        restarts = made.standbys._restarts[COPY]
+
+        def is_given_up() -> bool:
+            if restarts.due_ms is not None:
+                pauses.append(restarts.due_ms - clock.monotonic_ns() // 1_000_000)
+                restarts.due_ms = 0  # the pause is over
+            return bool(made.standbys.given_up)
+
+        await made.read_until(is_given_up)
+        assert not made.standbys.tasks
+        assert len(pauses) == 5
+        assert pauses == sorted(pauses)
+        await made.standbys.keep([COPY])
+        assert not made.standbys.tasks, "the group has not given it anew"
+        await made.standbys.give_up(())
+        await made.standbys.keep([COPY])
+        assert made.standbys.tasks
+    (line,) = [each.getMessage() for each in caplog.records if "given up" in each.getMessage()]
+    assert "standby task 1_0" in line
+    assert "the state is damaged" in line
+
+
+async def test_committed_offsets_are_looked_up_with_growing_pauses_without_an_answer(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    async with copies(cluster, tmp_path, is_input=True) as made:
+        looks = 0
+        found: dict[TopicPartition, CommittedOffset] | None = None
+
+        async def committed_soon(
+            partitions: Sequence[TopicPartition],
+        ) -> dict[TopicPartition, CommittedOffset] | None:
+            nonlocal looks
+            looks += 1
+            return found
+
+        made.door.committed_soon = committed_soon  # type: ignore[method-assign]
+        standbys, now = made.standbys, made.standbys._runtime.clock.monotonic()
+        await standbys.keep([COPY])
+        pauses = []
+        for _ in range(4):
+            standbys._look_at = 0.0
+            await standbys.read()
+            pauses.append(standbys._look_at - now)
+        assert looks == 4
+        assert pauses == sorted(pauses)
+        assert pauses[-1] > 5.0
+        found = {}
+        standbys._look_at = 0.0
+        await standbys.read()
+        assert standbys._look_at - standbys._runtime.clock.monotonic() <= 1.0
 
 
 async def test_a_copy_begins_anew_when_its_changelog_has_lost_its_next_record(

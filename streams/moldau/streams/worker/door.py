@@ -384,8 +384,8 @@ class Door:
 
     async def committed_soon(
         self, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, CommittedOffset]:
-        """Return what `committed` does if it is known at once, else nothing."""
+    ) -> dict[TopicPartition, CommittedOffset] | None:
+        """Return what `committed` does if it is known at once, else None."""
         try:
             with suppress(TimeoutError):
                 async with timeout(_COMMITTED_S):
@@ -393,7 +393,7 @@ class Door:
         except KafkaError as error:
             if not error.retriable:
                 raise
-        return {}
+        return None
 
     async def group_topology(self) -> GroupTopology | None:
         """Return the topology that the streams group has; None if it has none."""

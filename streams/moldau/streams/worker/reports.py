@@ -67,6 +67,16 @@ class Reports:
         names = [str(each) for each in sorted(tasks)]
         LOG.info("streams: standby tasks %s", ", ".join(names) or "none")
 
+    def copy_given_up(self, task_id: TaskId, attempts: int, reason: str) -> None:
+        """Report a standby task that is kept no more."""
+        LOG.error(
+            "streams: standby task %s: given up after %d attempts: %s; this worker keeps no copy "
+            "of it until it is started again",
+            task_id,
+            attempts,
+            reason,
+        )
+
     def restoring(self, task: WorkerTask, cleared: Sequence[str]) -> None:
         """Report that the stores of a task were opened, and what has to be restored."""
         for store in cleared:

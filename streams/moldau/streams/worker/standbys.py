@@ -12,11 +12,16 @@ Invariants:
 
 A standby has the form of a task (`WorkerTask`), in the state STANDBY, and is restored by the same
 steps, towards an end that moves.
+
+A copy with damaged files, or whose changelog does not hold its next record any more, is opened anew
+from the beginning. If that does not help, the pauses grow, and after some attempts the copy is
+given up: its worker goes on without it, says so, and shows it in `given_up`. It begins again when
+the group gives the copy to the worker anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from moldau.client import KafkaError
@@ -24,6 +29,8 @@ from moldau.client.group.streams import TaskPosition
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.restarts import RestartPolicy, Restarts
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted
@@ -37,6 +44,9 @@ from moldau.streams.worker.tasks import RestoreProgress, TaskId, TaskState, Work
 _ENDLESS: Final = 2**63 - 1
 _LOOK_S: Final = 1.0
 """How often the committed offsets are looked up of inputs that are changelogs."""
+_LOOK_AGAIN: Final = Backoff(1_000, 30_000)
+"""The pauses while the coordinator does not answer."""
+_REOPENING: Final = RestartPolicy(Backoff(100, 60_000), failures_max=6)
 
 
 class Standbys:
@@ -57,17 +67,27 @@ class Standbys:
         self._topics = topics
         self._gate, self._runtime, self._reports = beside
         self._look_at = 0.0
+        self._failed_looks = 0
         self._report_at = 0.0
+        self._wanted: frozenset[TaskId] = frozenset()
+        self._restarts: dict[TaskId, Restarts] = {}
+        """Of copies that were opened anew, or are about to be."""
         self._ends: dict[TopicPartition, int] = {}
         """The ends that changelogs had when copies were opened."""
         self.widths: Mapping[str, int] = {}
         """The partition counts of the inputs."""
         self.tasks: dict[TaskId, WorkerTask] = {}
+        self.given_up: dict[TaskId, str] = {}
+        """The copies that cannot be kept, and why."""
 
     # Keeping
 
     async def give_up(self, kept: Collection[TaskId]) -> None:
         """Close all others."""
+        for task_id in self._wanted.difference(kept):
+            self._restarts.pop(task_id, None)
+            self.given_up.pop(task_id, None)
+        self._wanted = self._wanted.intersection(kept)
         gone = [task_id for task_id in self.tasks if task_id not in kept]
         await self._close(gone)
         if gone:
@@ -75,21 +95,36 @@ class Standbys:
 
     async def keep(self, wanted: Iterable[TaskId]) -> None:
         """Open those that are not here yet. None of them may be a task of the worker now."""
-        new = [task_id for task_id in sorted(wanted) if task_id not in self.tasks]
-        if not new:
-            return
-        for task_id in new:
+        new = sorted(set(wanted) - self._wanted)
+        self._wanted |= frozenset(new)
+        if new:
+            await self._open(new)
+            self._reports.standing_by(self.tasks)
+
+    async def _open(self, task_ids: Iterable[TaskId]) -> None:
+        opened = []
+        damaged: dict[TaskId, str] = {}
+        for task_id in task_ids:
             program = self._programs[task_id.program]
             inputs = tuple(
                 TopicPartition(topic, task_id.partition)
                 for topic in program.inputs
                 if task_id.partition < self.widths.get(topic, 0)
             )
-            task = await self._gate.run(self._maker.make, task_id, program, inputs, {})
+            try:
+                task = await self._gate.run(self._maker.make, task_id, program, inputs, {})
+            except StoreCorrupted as error:  # the new files too
+                forget_frames(error)
+                damaged[task_id] = str(error)
+                continue
             task.state = TaskState.STANDBY
             self.tasks[task_id] = task
-        await self._begin([self.tasks[task_id] for task_id in new])
-        self._reports.standing_by(self.tasks)
+            self._restarts.setdefault(task_id, Restarts(_REOPENING)).on_up(self._now_ms())
+            opened.append(task)
+        await self._begin(opened, damaged)
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.monotonic_ns() // 1_000_000
 
     async def close_all(self) -> None:
         """Close all."""
@@ -105,25 +140,30 @@ class Standbys:
             if task.damage is not None:
                 self._maker.set_aside(task)
 
-    async def _again(self, task_ids: Set[TaskId]) -> None:
-        """Open copies anew: their files are damaged, or changelogs do not hold their next record
-        any more."""
-        await self.give_up(self.tasks.keys() - task_ids)  # so that the reader goes back, too
-        await self.keep(task_ids)
+    async def _again(self, reasons: Mapping[TaskId, str]) -> None:
+        """Close copies, and open them anew after a pause, unless that was tried too often."""
+        await self._close([task_id for task_id in reasons if task_id in self.tasks])
+        for task_id, reason in reasons.items():
+            restarts = self._restarts.setdefault(task_id, Restarts(_REOPENING))
+            luck = self._runtime.random.random()
+            if restarts.on_failure(self._now_ms(), luck) is None:
+                self.given_up[task_id] = reason
+                self._reports.copy_given_up(task_id, restarts.in_a_row + 1, reason)
+        await self._follow()  # so that the reader goes back, too
 
-    async def _begin(self, tasks: Collection[WorkerTask]) -> None:
-        """Continue each store at the offset that its rows were committed with."""
+    async def _begin(self, tasks: Collection[WorkerTask], damaged: dict[TaskId, str]) -> None:
+        """Continue each store at the offset that its rows were committed with. `damaged` are the
+        tasks that could not be made, and why."""
         ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
         # That an input was committed so far is not known yet: it only keeps the rows.
         whole = {where: CommittedOffset(end, "") for where, (_, end) in ends.items()}
         self._ends |= {where: end for where, (_, end) in ends.items()}
-        damaged = set()
         for task in tasks:
             try:
                 await self._gate.run(restore.begin, task, ends, self._topics(), whole)
             except StoreCorrupted as error:
                 task.damage = without_frames(error)
-                damaged.add(task.task_id)
+                damaged[task.task_id] = str(error)
                 continue
             for store in task.program.stores:
                 where = task.changelog(store)
@@ -144,6 +184,10 @@ class Standbys:
 
     async def read(self) -> None:
         """Apply what has come since, without waiting for more."""
+        now_ms = self._now_ms()
+        due = [each for each, restarts in self._restarts.items() if restarts.take_due(now_ms)]
+        if due:
+            await self._open(due)
         if not self.tasks:
             return
         await self._learn_committed()
@@ -161,7 +205,9 @@ class Standbys:
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            await self._again(set(self.tasks))
+            gone = TopicPartition(error.context["topic"], error.context["partition"])
+            reason = f"{gone} does not hold its next record any more"
+            await self._again({by_changelog[gone].task_id: reason})
             return
         for each in fetched:
             if (task := by_changelog.get(each.where)) is not None:
@@ -170,7 +216,12 @@ class Standbys:
             reached = self._door.standbys.position(where)
             if reached > task.restoring[where].position:  # over markers, and what was compacted
                 await self._change(task, where, restore.advance, where, reached)
-        if damaged := {task_id for task_id, task in self.tasks.items() if task.damage is not None}:
+        damaged = {
+            task_id: str(task.damage)
+            for task_id, task in self.tasks.items()
+            if task.damage is not None
+        }
+        if damaged:
             await self._again(damaged)
         elif any(task.restoring[where].is_done for where, task in by_changelog.items()):
             await self._follow()
@@ -201,9 +252,14 @@ class Standbys:
         positions = {}
         for task_id, task in self.tasks.items():
             offset = sum(each.position for each in task.restoring.values())
-            left = sum(self._lag(each) for each in task.restoring.values() if not each.is_done)
-            positions[task_id] = TaskPosition(offset, offset + left)
+            positions[task_id] = TaskPosition(offset, offset + sum(self.lags(task).values()))
         self._door.membership.report(positions)
+
+    def lags(self, task: WorkerTask) -> dict[str, int]:
+        """Return how many changelog offsets each store of a copy lacks."""
+        return {
+            each.store: 0 if each.is_done else self._lag(each) for each in task.restoring.values()
+        }
 
     async def _learn_committed(self) -> None:
         """Move the ends of stores whose changelogs are inputs to what the app has committed."""
@@ -218,6 +274,11 @@ class Standbys:
             if store.source_topic is not None and (where := task.changelog(store)) is not None
         }
         committed = await self._door.committed_soon(list(tables))
+        if committed is None:
+            self._failed_looks += 1
+            self._look_at = now + _LOOK_AGAIN.wait_s(self._failed_looks, self._runtime.random)
+            return
+        self._failed_looks = 0
         was_done = False
         for where, task in tables.items():
             progress = task.restoring[where]
