@@ -23,7 +23,7 @@ from moldau.streams.plan.patterns import pattern_topic
 from moldau.streams.plan.plan import GlobalTable, LakeFormat, Plan
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.problems import TopologyError
-from moldau.streams.query.asking import AsyncQuery, Query
+from moldau.streams.query.asking import AsyncQuery, Bounds, Query
 from moldau.streams.query.gate import Running
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import UndeclaredType, codec_for, type_name
@@ -283,19 +283,37 @@ class Streams:
         given = self._given(bootstrap, "", settings)
         return SparkApp(prepared(self.plan(), checkpoint, given), spark)
 
-    def query(self, store: str, *, wait: Duration = 0) -> Query:
+    def query(
+        self,
+        store: str,
+        *,
+        wait: Duration = 0,
+        stale: bool = False,
+        at_least: Mapping[int, int] | None = None,
+    ) -> Query:
         """Return a query of a store, for threads: it asks the worker of the app in this process.
 
-        `wait` is how long a question waits for the worker to start and for the store to be
-        restored.
+        `wait` is how long a question waits for the worker to start, for the store to be restored,
+        and for the position `at_least`: by partition, the offset that the store must have come to
+        in its changelog. With `stale` a standby answers where the task runs at another worker, and
+        a store that is being restored; `position` of the query says how far the answer was.
         """
         wait_s = milliseconds(wait, "query wait") / 1000
-        return Query(lambda question: self.running.ask(store, question, wait_s))
+        bounds = Bounds.of(stale, at_least)
+        return Query(lambda question: self.running.ask(store, question, wait_s), bounds)
 
-    def query_async(self, store: str, *, wait: Duration = 0) -> AsyncQuery:
+    def query_async(
+        self,
+        store: str,
+        *,
+        wait: Duration = 0,
+        stale: bool = False,
+        at_least: Mapping[int, int] | None = None,
+    ) -> AsyncQuery:
         """Return a query of a store, as `query` does, for coroutines."""
         wait_s = milliseconds(wait, "query wait") / 1000
-        return AsyncQuery(lambda question: self.running.ask_later(store, question, wait_s))
+        bounds = Bounds.of(stale, at_least)
+        return AsyncQuery(lambda question: self.running.ask_later(store, question, wait_s), bounds)
 
     def test(self, **options: Any) -> Driver:
         """Return a driver that runs this app without a broker, in virtual time."""

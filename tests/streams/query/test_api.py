@@ -22,6 +22,7 @@ from moldau.streams.query.questions import (
     Get,
     NoSuchStore,
     NotHere,
+    Positioned,
     Question,
     StoreUnavailable,
 )
@@ -61,7 +62,8 @@ class Worker:
             raise NoSuchStore(f"there is no store {name}")
         return self.stores[name]
 
-    async def ask(self, store: str, question: Question) -> Any:
+    async def ask(self, store: str, question: Question | Positioned) -> Any:
+        assert not isinstance(question, Positioned)
         if self.is_restoring:
             raise StoreUnavailable("it is being restored: 5 of 10 changelog offsets: ask again")
         if isinstance(question, Get | Fetch) and question.partitions:
@@ -71,9 +73,20 @@ class Worker:
             raise NotHere(f"another worker has {question.key}", self.servers.get(first))
         return read(self.driver._queried(store)[0], question)
 
-    async def figures(self) -> list[dict[str, Any]]:
+    async def figures(self) -> dict[str, list[dict[str, Any]]]:
         partition = "ab".index(self.letter)
-        return [{"program": 0, "partition": partition, "state": "running", "processed": 3}]
+        task = {"program": 0, "partition": partition, "state": "running", "processed": 3}
+        copy = {"program": 0, "partition": 1 - partition, "state": "standby", "lag": 2}
+        return {"tasks": [task], "standbys": [copy]}
+
+    def copies(self, program: Program) -> dict[int, TaskState]:
+        return {}
+
+    def partition(self, name: str, key: bytes) -> int:
+        raise AssertionError("these workers answer plain questions alone")
+
+    def copy_owners(self, program: Program, partition: int) -> tuple[str, ...]:
+        return (self.servers["ba"[partition]],) if "ba"[partition] in self.servers else ()
 
     def placement(self, name: str) -> Placement:
         return Placement(is_known=True) if self.is_declared else placements(self.plan)[name]
@@ -214,10 +227,14 @@ def test_the_plan_and_the_tasks_of_all_workers() -> None:
     assert {store for step in steps.values() for store in step["stores"]} == {"counts", "windows"}
     status, found = two.get("one:1", "/tasks")
     running = {"state": "running", "processed": 3}
+
+    def copy(server: str) -> dict[str, object]:
+        return {"state": "standby", "lag": 2, "server": server}
+
     assert (status, found["problems"]) == (200, {})
     assert found["tasks"][:2] == [
-        {"program": 0, "partition": 0, "server": "one:1", **running},
-        {"program": 0, "partition": 1, "server": "two:2", **running},
+        {"program": 0, "partition": 0, "server": "one:1", **running, "standbys": [copy("two:2")]},
+        {"program": 0, "partition": 1, "server": "two:2", **running, "standbys": [copy("one:1")]},
     ]
     assert {each["state"] for each in found["tasks"][2:]} == {None}, "nothing tells of them"
 
@@ -290,8 +307,8 @@ def test_what_there_is() -> None:
     counts = body["stores"][0]
     assert (counts["name"], counts["kind"], counts["key"]) == ("counts", "key-value", "str")
     assert counts["partitions"] == [
-        {"partition": 0, "owner": "one:1", "here": "running"},
-        {"partition": 1, "owner": "two:2", "here": None},
+        {"partition": 0, "owner": "one:1", "standbys": ["two:2"], "here": "running"},
+        {"partition": 1, "owner": "two:2", "standbys": ["one:1"], "here": None},
     ]
 
 

@@ -14,6 +14,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
@@ -32,6 +33,7 @@ from moldau.runtime.simulated.node import Node
 from moldau.runtime.simulated.trace import Fingerprint
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
+from moldau.streams.query.questions import Positioned, QueryFailed, Range
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committer import CommittedOffset, Committer
@@ -49,6 +51,7 @@ APP: Final = "app"
 PORT: Final = 9092
 SERVERS: Final = f"broker:{PORT}"
 PARTITIONS: Final = 4
+ASK_S: Final = 0.3
 MEMBERS: Final = 3
 KEYS: Final = 20
 SAFETY_S: Final = 30.0
@@ -308,6 +311,10 @@ class Run:
             assert position >= end or self.may_end_behind, (store, partition, position, end)
             rows.update((each.key, each.value) for each in log if each.offset >= position)
             assert rows == {each.key: each.value for each in log}, partition
+            self._check_log(store, partition, log)
+
+    def _check_log(self, store: str, partition: int, log: list[Change]) -> None:
+        """Overridden where answers are compared with a changelog."""
 
     def _stored(self, store: str, partition: int) -> tuple[int, dict[bytes, bytes]]:
         """Return the newest rows that a member has, and their position in the changelog."""
@@ -369,21 +376,57 @@ class ExactlyOnceRun(Run):
         assert set(copied.values()) == {1}, copied.most_common(3)
 
 
+class StaleAnswer(NamedTuple):
+    """What a worker has answered to a question that a copy may answer."""
+
+    partition: int
+    position: int
+    rows: dict[str, Any]
+    is_stale: bool
+
+
 class StreamsGroupRun(ExactlyOnceRun):
     """The same in a streams group, whose broker assigns tasks and a standby of each: what standbys
-    have copied is watched, and that tasks go on from them."""
+    have copied is watched, and that tasks go on from them. Workers are asked for what copies have:
+    an answer is what the committed changelog makes below its position."""
 
     of_group = STREAMS_GROUP
+    asked = ("counts", "largest")
 
     def __init__(self, world: Simulation) -> None:
         super().__init__(world)
         self.copied: dict[TopicPartition, set[int]] = {}
         """The offsets that standbys have read."""
+        self.answers: dict[str, list[StaleAnswer]] = {name: [] for name in self.asked}
 
     def _watch(self, index: int, worker: Worker) -> None:
         super()._watch(index, worker)
         watched = WatchedReader(worker._door.standbys, self._saw)
         worker._door.standbys = watched  # type: ignore[assignment]
+
+    async def _work(self, index: int, runtime: Runtime) -> None:
+        asking = runtime.spawn(self._ask(index), name="asking")
+        try:
+            await super()._work(index, runtime)
+        finally:
+            asking.cancel()
+
+    async def _ask(self, index: int) -> None:
+        """Ask for all rows of a partition again and again, as far as this worker has them."""
+        for number in count():
+            await asyncio.sleep(ASK_S)
+            store, partition = self.asked[number % 2], number // 2 % PARTITIONS
+            question = Positioned(Range(), is_stale=True, partitions=(partition,))
+            worker = self.workers.get(index)
+            if worker is None:
+                continue
+            try:
+                found = await worker.queries.ask(store, question)
+            except QueryFailed:
+                continue
+            rows = {row.key: row.value for row in found.answer}
+            answer = StaleAnswer(partition, found.position[partition], rows, found.is_stale)
+            self.answers[store].append(answer)
 
     def _saw(self, fetched: FetchedChunk) -> None:
         self.copied.setdefault(fetched.where, set()).update(fetched.chunk.offsets)
@@ -399,6 +442,18 @@ class StreamsGroupRun(ExactlyOnceRun):
         return super()._is_settled() and sorted(copies) == [
             TaskId(1, partition) for partition in range(PARTITIONS)
         ]
+
+    def _check_log(self, store: str, partition: int, log: list[Change]) -> None:
+        decode: Callable[[bytes], Any] = int if store == "counts" else bytes.decode
+        for each in self.answers[store]:
+            if each.partition == partition:
+                rows = {
+                    change.key.decode(): decode(change.value)
+                    for change in log
+                    if change.offset < each.position
+                }
+                assert each.rows == rows, (store, each, rows)
+                self.happened["stale answers"] += each.is_stale
 
     async def _audit(self, runtime: Runtime) -> None:
         await super()._audit(runtime)

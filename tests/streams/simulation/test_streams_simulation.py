@@ -64,6 +64,7 @@ def test_everything_counts_once_in_a_streams_group_with_standbys(seed: int) -> N
     run_app(seed, happened, StreamsGroupRun)
     give_back()
     assert happened["copied"]
+    assert happened["stale answers"]
 
 
 @pytest.mark.deep

@@ -67,7 +67,9 @@ def render() -> str:
     """The whole page."""
     nothing: Any = None
     rows = []
-    for name, kind, labels, doc in WorkerMetrics({}, nothing, nothing).registry.described():
+    for name, kind, labels, doc in WorkerMetrics(
+        {}, nothing, nothing, nothing
+    ).registry.described():
         shown = ", ".join(f"`{each}`" for each in labels)
         rows.append(f"| `{name}` | {kind.value} | {shown} | {doc} |\n")
     return _HEAD + "".join(rows)

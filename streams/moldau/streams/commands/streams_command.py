@@ -65,6 +65,14 @@ class StreamsCommand:
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
         state.add_argument("--json", action="store_true", help="write JSON")
+        status = actions.add_parser(
+            "status",
+            help="which worker has which task, and how far standbys are",
+            description="Shows the tasks of the workers of an app, with their standbys, as the "
+            "app's group on the broker has them.",
+        )
+        add_connection_arguments(status)
+        _add_app(status)
         shows = {name: actions.add_parser(name, help=what) for name, what in _SHOWS.items()}
         for each in shows.values():
             _add_app(each)
@@ -88,7 +96,7 @@ class StreamsCommand:
             help="with --json: check that the app can run with this setting; may be repeated",
         )
         _add_cluster(explain)
-        for each in (run, move, reset, state, *shows.values()):
+        for each in (run, move, reset, state, status, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -104,6 +112,10 @@ class StreamsCommand:
             from moldau.streams.commands.reset_action import reset_app
 
             return reset_app(arguments, context)
+        if arguments.action == "status":
+            from moldau.streams.commands.status_action import show_status
+
+            return show_status(arguments, context)
         if arguments.action in _SHOWS:
             from moldau.streams.commands.show_action import show_app
 

@@ -50,6 +50,9 @@ def explain_text(plan: Plan, partitions: Mapping[str, int] | None = None) -> str
         for step in program.steps:
             if not step.parents:
                 _explain(program, step, 1, lines, explained)
+        if any(each.changelog(plan.app) for each in program.stores):
+            kept = ", ".join(each.name for each in program.stores if each.changelog(plan.app))
+            lines.append(f"  standbys, if num.standby.replicas asks for some, copy {kept}")
     lines += _layout_lines(plan, partitions or {})
     return "\n".join(lines) + "\n"
 

@@ -9,6 +9,7 @@
     GET /stores/NAME/count              about how many rows all workers have
     GET /stores/NAME/keys/KEY           the row of a key: ?as_of= partitions=
                                         its windows or sessions: ?first= last= limit= partitions=
+                                        of all three: ?stale=true at_least=PARTITION:OFFSET,...
     GET /metrics, /healthz, /readyz     for Prometheus and a supervisor
 
 Any worker accepts any request. Invariant: a request is forwarded at most once to each worker, and
@@ -17,16 +18,21 @@ never by a worker that it was forwarded to.
 A key is looked for at the worker with the partition that the source's partitioner gives. If the
 app does not declare how a source is written, the row may lie elsewhere, so a key that is not found
 there is looked for in all other partitions.
+
+With `stale` a standby answers where the worker with the task does not, or restores it. Such answers
+have a `position`, as do those with `at_least`: the offset in the changelog that each partition has
+come to.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -43,11 +49,14 @@ from moldau.streams.query.questions import (
     Get,
     NoSuchStore,
     NotHere,
+    Positioned,
+    PositionedAnswer,
     Question,
     Range,
     Row,
     StoreUnavailable,
 )
+from moldau.streams.query.routing import Routes
 from moldau.streams.query.watch import WatchPages
 from moldau.streams.serdes.types import BYTES, INTERNAL_ANY, LENIENT_TEXT, TEXT
 from moldau.streams.serdes.windowed import Windowed
@@ -56,8 +65,8 @@ from moldau.streams.state.spec import StoreKind, StoreSpec
 Forward = Callable[[str, Request], Awaitable[Answer]]
 """Forwards a request to another worker (host:port). StoreUnavailable if it does not answer."""
 
-Figures = Callable[[], Awaitable[list[dict[str, Any]]]]
-"""Returns the progress of the tasks of this worker, each as JSON values."""
+Figures = Callable[[], Awaitable[dict[str, list[dict[str, Any]]]]]
+"""Returns the progress of the tasks and of the standbys of this worker, each as JSON values."""
 
 Endpoint = Callable[..., Awaitable[Answer]]
 
@@ -80,11 +89,17 @@ class Stores(Protocol):
 
     def store(self, name: str) -> Any: ...
 
-    async def ask(self, store: str, question: Question) -> Any: ...
+    async def ask(self, store: str, question: Question | Positioned) -> Any: ...
 
     def placement(self, name: str) -> Placement: ...
 
     def owner(self, program: Program, partition: int) -> str | None: ...
+
+    def copy_owners(self, program: Program, partition: int) -> tuple[str, ...]: ...
+
+    def copies(self, program: Program) -> Any: ...
+
+    def partition(self, name: str, key: bytes) -> int: ...
 
     def partitions(self, program: Program) -> int: ...
 
@@ -195,6 +210,7 @@ class Api:
                 {
                     "partition": partition,
                     "owner": self._stores.owner(program, partition),
+                    "standbys": list(self._stores.copy_owners(program, partition)),
                     "here": here[partition].value if partition in here else None,
                 }
                 for partition in range(self._stores.partitions(program))
@@ -216,10 +232,12 @@ class Api:
         answer, and a task that no worker tells of has no state."""
         here = await self._figures()
         if request.is_forwarded:
-            return json_answer({"tasks": here})
+            return json_answer(here)
         rows, problems = self._owned(), {}
-        found = [(self._server, each) for each in here]
-        others = {each["server"] for each in rows.values()} - {None, self._server}
+        found = [(self._server, each) for each in here["tasks"]]
+        copies = [(self._server, each) for each in here["standbys"]]
+        servers = {each["server"] for each in rows.values()} | self._copiers()
+        others = {each for each in servers if isinstance(each, str) and each != self._server}
         for server in sorted(others):
             try:
                 answer = await self._forward(server, request)
@@ -229,10 +247,28 @@ class Api:
             if answer.status != HTTPStatus.OK:
                 problems[server] = _reason(answer)
                 continue
-            found += [(server, each) for each in msgspec.json.decode(answer.body)["tasks"]]
+            there = msgspec.json.decode(answer.body)
+            found += [(server, each) for each in there["tasks"]]
+            copies += [(server, each) for each in there.get("standbys", ())]
         for server, each in found:
             rows[each["program"], each["partition"]] = {**each, "server": server}
+        for row in rows.values():
+            row["standbys"] = []
+        for server, each in copies:
+            at = each.pop("program"), each.pop("partition")
+            if at in rows:
+                rows[at]["standbys"].append({**each, "server": server})
         return json_answer({"tasks": [rows[at] for at in sorted(rows)], "problems": problems})
+
+    def _copiers(self) -> set[str]:
+        """Return the workers that have copies."""
+        stores = self._stores
+        return {
+            server
+            for program in stores.plan.programs
+            for partition in range(stores.partitions(program))
+            for server in stores.copy_owners(program, partition)
+        }
 
     def _owned(self) -> dict[tuple[int, int], dict[str, Any]]:
         """Return all tasks with their owners, by sub-topology and partition."""
@@ -253,6 +289,8 @@ class Api:
     async def _of_key(self, request: Request, name: str, text: str) -> Answer:
         spec, program = self._stores.store(name)
         question = _key_question(spec, text, request)
+        if (asked := _positioned(question, request)) is not None:
+            return await self._of_key_positioned((name, text), question, asked, request)
         try:
             found = await self._stores.ask(name, question)
         except NotHere as error:
@@ -286,6 +324,94 @@ class Api:
                 return answer
         return _key_answer(what, question, None)
 
+    # Answers with a position
+
+    async def _of_key_positioned(
+        self, what: tuple[str, str], question: Get | Fetch, asked: Positioned, request: Request
+    ) -> Answer:
+        """Look for a key where its partitioner puts it, and in all other partitions if the app does
+        not declare how its source is written."""
+        name = what[0]
+        spec, program = self._stores.store(name)
+        if program is None or request.is_forwarded or question.partitions:
+            chosen: list[tuple[int, ...]] = [question.partitions]
+        else:
+            first = self._stores.partition(name, spec.key.encode(question.key))
+            rest = set(range(self._stores.partitions(program))) - {first}
+            is_known = self._stores.placement(name).is_known
+            chosen = [(first,)] if is_known or not rest else [(first,), tuple(sorted(rest))]
+        found: list[dict[str, Any]] = []
+        for partitions in chosen:
+            found += await self._everywhere(name, replace(asked, partitions=partitions), request)
+            held = next((each for each in found if each["found"]), None)
+            if held is not None:
+                return json_answer({**held["found"], **_facts(found)})
+        if isinstance(question, Fetch):
+            return json_answer({"rows": [], "more": False, **_facts(found)})
+        text = f"store={name}: it has no key {what[1]}"
+        return json_answer({"error": text, "again": False, **_facts(found)}, HTTPStatus.NOT_FOUND)
+
+    async def _everywhere(
+        self, name: str, asked: Positioned, request: Request
+    ) -> list[dict[str, Any]]:
+        """Return the answers of all partitions that are asked, as JSON values."""
+        _, program = self._stores.store(name)
+        if program is None or request.is_forwarded:
+            return [await self._here(name, asked)]
+        wanted = asked.partitions or range(self._stores.partitions(program))
+        routes = Routes(
+            name, {each: self._candidates(program, each, asked.is_stale) for each in wanted}
+        )
+        found = []
+        while ready := routes.ready():
+            for server, numbers in ready.items():
+                part = replace(asked, partitions=numbers)
+                try:
+                    if server == self._server:
+                        found.append(await self._here(name, part))
+                    else:
+                        found.append(await self._there(server, part, request))
+                except (StoreUnavailable, NotHere) as error:
+                    routes.on_failed(numbers, error)
+                else:
+                    routes.on_answered(numbers)
+        return found
+
+    def _candidates(self, program: Program, partition: int, is_stale: bool) -> list[str]:
+        """Return the workers to ask for a partition: the one with the task, then a copy here, then
+        the copies of others."""
+        stores, here = self._stores, self._server
+        is_ours = partition in stores.here(program)
+        servers = [here if is_ours else stores.owner(program, partition)]
+        if is_stale:
+            servers += [here] if partition in stores.copies(program) else []
+            servers += stores.copy_owners(program, partition)
+        return list(dict.fromkeys(each for each in servers if each is not None))
+
+    async def _here(self, name: str, asked: Positioned) -> dict[str, Any]:
+        found: PositionedAnswer = await self._stores.ask(name, asked)
+        position = {str(each): at for each, at in found.position.items()}
+        return _values(asked.question, found.answer) | {
+            "position": position,
+            "stale": found.is_stale,
+        }
+
+    async def _there(self, server: str, asked: Positioned, request: Request) -> dict[str, Any]:
+        partitions = ",".join(map(str, asked.partitions))
+        options = urlencode({**request.options, "partitions": partitions})
+        target = f"{request.target.partition('?')[0]}?{options}"
+        answer = await self._forward(server, replace(request, target=target))
+        is_absent = answer.status == HTTPStatus.NOT_FOUND and isinstance(asked.question, Get)
+        if answer.status != HTTPStatus.OK and not is_absent:
+            raise StoreUnavailable(f"{server}: {_reason(answer)}")
+        found: dict[str, Any] = msgspec.json.decode(answer.body)
+        if isinstance(asked.question, Get | Fetch):
+            facts = ("position", "stale")
+            held = {each: value for each, value in found.items() if each not in facts}
+            is_held = not is_absent and (isinstance(asked.question, Get) or bool(held["rows"]))
+            found["found"] = held if is_held else None
+        return {"position": {}, "stale": False, **found}
+
     # All workers
 
     async def _rows(self, request: Request, name: str) -> Answer:
@@ -300,6 +426,12 @@ class Api:
             _flag(request, "reverse"),
             _flag(request, "by_time"),
         )
+        if (asked := _positioned(question, request)) is not None:
+            found = await self._everywhere(name, asked, request)
+            rows = [row for each in found for row in each["rows"]]
+            _sort(rows, spec, question)
+            more = any(each["more"] for each in found) or len(rows) > limit
+            return json_answer({"rows": rows[:limit], "more": more, **_facts(found)})
         rows = [row_json(each) for each in await self._stores.ask(name, question)]
         more = len(rows) > limit
         rows = rows[:limit]
@@ -307,14 +439,15 @@ class Api:
             rows += answer["rows"]
             more |= answer["more"]
         if program is not None and not request.is_forwarded:
-            has_times = question.by_time and spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
-            order = _time_order if has_times else lambda row: _order(spec, row)
-            rows.sort(key=order, reverse=question.is_reverse)
+            _sort(rows, spec, question)
             more |= len(rows) > limit
         return json_answer({"rows": rows[:limit], "more": more})
 
     async def _count(self, request: Request, name: str) -> Answer:
         _, program = self._stores.store(name)
+        if (asked := _positioned(Count(), request)) is not None:
+            found = await self._everywhere(name, asked, request)
+            return json_answer({"count": sum(each["count"] for each in found), **_facts(found)})
         count = await self._stores.ask(name, Count())
         for answer in await self._elsewhere(program, request):
             count += answer["count"]
@@ -360,6 +493,47 @@ def _key_question(spec: StoreSpec, text: str, request: Request) -> Get | Fetch:
         return Fetch(key, _number(request, "first", 0), last, _limit(request) + 1, partitions)
     as_of = _number(request, "as_of", -1)
     return Get(key, None if as_of < 0 else as_of, partitions)
+
+
+def _positioned(question: Question, request: Request) -> Positioned | None:
+    """Return the question with what a request allows and demands; None for a plain request."""
+    is_stale, text = _flag(request, "stale"), request.options.get("at_least", "")
+    if not is_stale and not text:
+        return None
+    at_least = {}
+    for each in filter(None, text.split(",")):
+        partition, _, offset = each.partition(":")
+        if not partition.isdecimal() or not offset.isdecimal():
+            raise BadQuery(
+                f"at_least={text}: it must be PARTITION:OFFSET, with commas between them"
+            )
+        at_least[int(partition)] = int(offset)
+    return Positioned(question, is_stale, at_least, _partitions(request))
+
+
+def _values(question: Question, found: Any) -> dict[str, Any]:
+    """Return an answer as JSON values. That of a key is in `found`, None if nothing was found."""
+    if isinstance(question, Count):
+        return {"count": found}
+    if isinstance(question, Get):
+        return {"found": None if found is None else row_json(found)}
+    assert question.limit is not None
+    limit = question.limit - 1
+    rows = [row_json(each) for each in (found or [])[:limit]]
+    values = {"rows": rows, "more": len(found or []) > limit}
+    return {"found": values if rows else None} if isinstance(question, Fetch) else values
+
+
+def _facts(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how far answers are, and whether a copy gave one of them."""
+    position = {number: at for each in found for number, at in each["position"].items()}
+    return {"position": position, "stale": any(each["stale"] for each in found)}
+
+
+def _sort(rows: list[dict[str, Any]], spec: StoreSpec, question: Range) -> None:
+    has_times = question.by_time and spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
+    order = _time_order if has_times else lambda row: _order(spec, row)
+    rows.sort(key=order, reverse=question.is_reverse)
 
 
 def _key_answer(what: tuple[str, str], question: Get | Fetch, found: Any) -> Answer:

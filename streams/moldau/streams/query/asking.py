@@ -1,24 +1,80 @@
 """The query objects of users: `Query` for threads and the test driver, `AsyncQuery` for coroutines.
 
-Both build a question and pass it to a function that finds the store.
+Both build a question and pass it to a function that finds the store. Of a query with bounds, its
+`position` and `is_stale` are those of its last answer: such an object is for one thread or task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.streams.query.questions import FOREVER_MS, Count, Fetch, Get, Question, Range, Row
+from moldau.streams.query.questions import (
+    FOREVER_MS,
+    Count,
+    Fetch,
+    Get,
+    Position,
+    Positioned,
+    PositionedAnswer,
+    Question,
+    Range,
+    Row,
+)
 
-Ask = Callable[[Question], Any]
-AskLater = Callable[[Question], Awaitable[Any]]
+Ask = Callable[[Question | Positioned], Any]
+AskLater = Callable[[Question | Positioned], Awaitable[Any]]
 
 
-class Query:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a query allows and demands: answers of copies, and a position."""
+
+    is_stale: bool = False
+    at_least: Position = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stale: bool, at_least: Mapping[int, int] | None) -> Bounds | None:
+        """Return the bounds that a user gives; None for a query without any."""
+        if not stale and at_least is None:
+            return None
+        return cls(stale, dict(at_least or {}))
+
+
+class _Bounded:
+    """What both kinds of queries know of their last answer."""
+
+    def __init__(self, bounds: Bounds | None) -> None:
+        self._bounds = bounds
+        self.position: Position = {}
+        """How far the last answer was, by partition: give it as `at_least` to another query, which
+        then answers with all that this one has seen. Empty without `stale` and `at_least`."""
+        self.is_stale = False
+        """Whether a copy gave a part of the last answer."""
+
+    def _bounded(self, question: Question) -> Question | Positioned:
+        bounds = self._bounds
+        if bounds is None:
+            return question
+        return Positioned(question, bounds.is_stale, bounds.at_least)
+
+    def _taken(self, found: Any) -> Any:
+        if not isinstance(found, PositionedAnswer):
+            return found
+        self.position, self.is_stale = found.position, found.is_stale
+        return found.answer
+
+
+class Query(_Bounded):
     """The current rows of a store, including those that no commit has written yet."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, bounds: Bounds | None = None) -> None:
+        super().__init__(bounds)
+        self._find = ask
+
+    def _ask(self, question: Question) -> Any:
+        return self._taken(self._find(self._bounded(question)))
 
     def get(self, key: Any, *, as_of: int | None = None) -> Any:
         """Return the value of a key, or None. `as_of` is for a versioned table: the value that was
@@ -72,11 +128,15 @@ class Query:
         return rows
 
 
-class AsyncQuery:
+class AsyncQuery(_Bounded):
     """The same as `Query`, with coroutines."""
 
-    def __init__(self, ask: AskLater) -> None:
-        self._ask = ask
+    def __init__(self, ask: AskLater, bounds: Bounds | None = None) -> None:
+        super().__init__(bounds)
+        self._find = ask
+
+    async def _ask(self, question: Question) -> Any:
+        return self._taken(await self._find(self._bounded(question)))
 
     async def get(self, key: Any, *, as_of: int | None = None) -> Any:
         """See `Query.get`."""

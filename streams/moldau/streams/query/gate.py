@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from moldau.errors import without_frames
 from moldau.runtime import Runtime
 from moldau.streams.problems import StreamsError
-from moldau.streams.query.questions import NotHere, Question, StoreUnavailable
+from moldau.streams.query.questions import NotHere, Positioned, Question, StoreUnavailable
 from moldau.streams.rocks import StoreCorrupted
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 class QueriedWorker(Protocol):
     """A worker, as its app queries it."""
 
-    async def ask(self, store: str, question: Question) -> Any: ...
+    async def ask(self, store: str, question: Question | Positioned) -> Any: ...
 
 
 class _Worker(NamedTuple):
@@ -140,7 +140,7 @@ class Running:
             for task in worker.result().asking:
                 task.cancel()
 
-    def ask(self, store: str, question: Question, wait_s: float) -> Any:
+    def ask(self, store: str, question: Question | Positioned, wait_s: float) -> Any:
         """Query a store from a thread without an event loop; wait up to `wait_s` for it."""
         try:
             worker = self._worker.result(wait_s)
@@ -157,7 +157,7 @@ class Running:
         except Cancelled:
             raise self._not_running() from None
 
-    async def ask_later(self, store: str, question: Question, wait_s: float) -> Any:
+    async def ask_later(self, store: str, question: Question | Positioned, wait_s: float) -> Any:
         """Query a store from a coroutine on any event loop; wait up to `wait_s` for it."""
         clock = asyncio.get_running_loop().time
         end = clock() + wait_s
@@ -171,7 +171,9 @@ class Running:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, worker.loop))
 
-    async def _answer(self, worker: _Worker, store: str, question: Question, wait_s: float) -> Any:
+    async def _answer(
+        self, worker: _Worker, store: str, question: Question | Positioned, wait_s: float
+    ) -> Any:
         """Query the worker; runs on its event loop."""
         task = asyncio.ensure_future(_patiently(worker.answers, store, question, wait_s))
         worker.asking.add(task)
@@ -187,7 +189,9 @@ class Running:
         return StoreUnavailable(f"app={self._app}: no worker of it runs in this process")
 
 
-async def _patiently(answers: QueriedWorker, store: str, question: Question, wait_s: float) -> Any:
+async def _patiently(
+    answers: QueriedWorker, store: str, question: Question | Positioned, wait_s: float
+) -> Any:
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_s
     while True:

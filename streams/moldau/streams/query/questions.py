@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from moldau.streams.problems import StreamsError
@@ -25,6 +25,10 @@ class NoSuchStore(BadQuery):
 
 class StoreUnavailable(QueryFailed):
     """The store cannot be read now. Try again later."""
+
+
+class Behind(StoreUnavailable):
+    """What could be asked has not come to the position that the query wants."""
 
 
 class NotHere(QueryFailed):
@@ -94,3 +98,28 @@ class Count:
 
 
 Question = Get | Fetch | Range | Count
+
+Position = Mapping[int, int]
+"""How far a store is, by partition: its rows hold all of its changelog below this offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Positioned:
+    """Ask a question of stores that have come to a position, and request how far they are. With
+    `is_stale` a copy may answer, too, if the task is not running here. `partitions` are the ones to
+    ask; without them all that are here."""
+
+    question: Question
+    is_stale: bool = False
+    at_least: Position = field(default_factory=dict)
+    partitions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PositionedAnswer:
+    """The answer to a `Positioned` question."""
+
+    answer: Any
+    position: Position
+    is_stale: bool
+    """Whether a copy gave a part of it, which may be behind the task."""

@@ -28,7 +28,7 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.asking import Query
-from moldau.streams.query.questions import Question
+from moldau.streams.query.questions import Positioned, Question
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_TEXT, codec_for
 from moldau.streams.state.backing import MemoryBacking
@@ -318,7 +318,8 @@ class Driver:
         self._queried(name)
         return Query(lambda question: self._answer(name, question))
 
-    def _answer(self, name: str, question: Question) -> Answer:
+    def _answer(self, name: str, question: Question | Positioned) -> Answer:
+        assert not isinstance(question, Positioned), "its stores have no changelogs"
         stores = self._queried(name)
         return merged(stores[0].spec, question, [answer(store, question) for store in stores])
 

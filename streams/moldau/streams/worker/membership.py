@@ -59,6 +59,9 @@ class Membership(Protocol):
     def owner(self, where: TopicPartition) -> str | None:
         """Return the address of the worker that has the partition; None if it is unknown."""
 
+    def copy_owners(self, where: TopicPartition) -> tuple[str, ...]:
+        """Return the addresses of the workers with a copy of the state of the partition's task."""
+
     def copies(self) -> frozenset[TaskId]:
         """Return the tasks of which this worker keeps a copy now."""
 
@@ -82,6 +85,10 @@ class ClassicMembership:
     def prepare(self, layout: Layout, topology_epoch: int) -> None:
         """Keep partitions of one number together."""
         self._owners.together = [program.inputs for program in layout.plan.programs]
+
+    def copy_owners(self, where: TopicPartition) -> tuple[str, ...]:
+        """Return none: there are no copies."""
+        return ()
 
     def copies(self) -> frozenset[TaskId]:
         """Return none: the assignor shares out no copies."""
@@ -109,6 +116,7 @@ class StreamsMembership:
         self._consumer = TaskConsumer(settings, member_id=member, process=process, runtime=runtime)
         self.consumer: Consumer = self._consumer
         self.owner = self._consumer.owner
+        self.copy_owners = self._consumer.standby_owners
 
     def prepare(self, layout: Layout, topology_epoch: int) -> None:
         """Set the topology that the coordinator shares out."""

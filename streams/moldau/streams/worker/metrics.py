@@ -7,6 +7,7 @@
 | moldau.streams.records.lag, .buffered | records-lag of the consumer, buffered records |
 | moldau.streams.records.dropped | dropped-records-total: skipped, dead-lettered, late |
 | moldau.streams.restore.offsets, .remaining | restore-total, restore-remaining-records-total |
+| moldau.streams.standby.lag | the lags of StreamsMetadata of standby partitions |
 | moldau.streams.store.rows, .size | num-entries, estimate of RocksDB's own size |
 
 Each task counts for itself while it runs, which costs nothing; a scrape collects the counts in a
@@ -25,11 +26,13 @@ from moldau.metrics import Counter, Family, Gauge, Metric, Registry
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreSize
 from moldau.streams.worker.door import TopicPartition
+from moldau.streams.worker.standbys import Standbys
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 from moldau.tracing import Tracer
 
 _TASK: Final = ("task",)
 _STORE: Final = ("task", "store")
+GIVEN_UP: Final = "given-up"
 Lag = Callable[[TopicPartition], int | None]
 Labels = tuple[str, ...]
 
@@ -53,9 +56,15 @@ class WorkerMetrics:
     """The metrics of one worker."""
 
     def __init__(
-        self, tasks: Mapping[TaskId, WorkerTask], gate: Gate, lag: Lag, tracer: Tracer | None = None
+        self,
+        tasks: Mapping[TaskId, WorkerTask],
+        standbys: Standbys,
+        gate: Gate,
+        lag: Lag,
+        tracer: Tracer | None = None,
     ) -> None:
         self._tasks = tasks
+        self._standbys = standbys
         self._tracer = tracer
         self._gate = gate
         self._lag = lag
@@ -106,6 +115,17 @@ class WorkerMetrics:
                 "moldau.streams.restore.remaining", "Changelog offsets to restore.", labels=_STORE
             )
         )
+        self._standby_lags = _Series(
+            gauges(
+                "moldau.streams.standby.lag",
+                "Changelog offsets that a copy of a store lacks.",
+                labels=_STORE,
+            )
+        )
+        self._given_up = registry.gauge(
+            "moldau.streams.standby.given.up",
+            "Standby tasks that this worker cannot keep, because their files stay damaged.",
+        )
         self._rows = _Series(
             gauges("moldau.streams.store.rows", "About how many rows a store has.", labels=_STORE)
         )
@@ -137,7 +157,8 @@ class WorkerMetrics:
 
     def _look_at_tasks(self) -> None:
         tasks = {str(task_id): task for task_id, task in self._tasks.items()}
-        states = [task.state for task in tasks.values()]
+        copies = self._standbys.tasks
+        states = [task.state for task in (*tasks.values(), *copies.values())]
         self._states.replace({(each.value,): states.count(each) for each in TaskState})
         self._records.replace({(name,): task.processed for name, task in tasks.items()})
         self._seconds.replace({(name,): task.seconds for name, task in tasks.items()})
@@ -158,6 +179,14 @@ class WorkerMetrics:
             for each in task.restoring.values()
         ]
         self._restored.replace({labels: each.position - each.begin for labels, each in restoring})
+        self._given_up.value = len(self._standbys.given_up)
+        self._standby_lags.replace(
+            {
+                (str(task_id), store): lag
+                for task_id, task in copies.items()
+                for store, lag in self._standbys.lags(task).items()
+            }
+        )
         self._remaining.replace(
             {labels: max(0, each.end - each.position) for labels, each in restoring}
         )
@@ -176,10 +205,11 @@ class WorkerMetrics:
             for what, count in task.task.counters().items():
                 reason, _, operator = what.partition(" ")
                 dropped[name, reason, operator] = count
-            if task.database is not None:
+        for task_id, task in [*self._tasks.items(), *self._standbys.tasks.items()]:
+            if task.database is not None and task.state is not TaskState.CLOSED:
                 for each in task.database.sizes():
-                    rows[name, each.name] = each.rows
-                    sizes[name, each.name] = each.size_bytes
+                    rows[str(task_id), each.name] = each.rows
+                    sizes[str(task_id), each.name] = each.size_bytes
         return rows, sizes, dropped
 
 
@@ -189,16 +219,37 @@ class TaskFigures:
     def __init__(
         self,
         tasks: Mapping[TaskId, WorkerTask],
+        standbys: Standbys,
         gate: Gate,
         lag: Callable[[TopicPartition], int | None],
     ) -> None:
         self._tasks = tasks
+        self._standbys = standbys
         self._gate = gate
         self._lag = lag
 
-    async def read(self) -> list[dict[str, Any]]:
-        """Return the figures of each task, as JSON values."""
-        return await self._gate.ask(self._read)
+    async def read(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the figures of the tasks, and those of the standbys, as JSON values."""
+        copies = [
+            {
+                "program": task_id.program,
+                "partition": task_id.partition,
+                "state": TaskState.STANDBY.value,
+                "lag": sum(self._standbys.lags(task).values()),
+                "positions": {each.store: each.position for each in task.restoring.values()},
+            }
+            for task_id, task in sorted(self._standbys.tasks.items())
+        ]
+        copies += [
+            {
+                "program": task_id.program,
+                "partition": task_id.partition,
+                "state": GIVEN_UP,
+                "reason": reason,
+            }
+            for task_id, reason in sorted(self._standbys.given_up.items())
+        ]
+        return {"tasks": await self._gate.ask(self._read), "standbys": copies}
 
     def _read(self) -> list[dict[str, Any]]:
         """Collect the figures; runs on the thread that has the stores."""

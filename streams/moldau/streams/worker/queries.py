@@ -1,7 +1,9 @@
 """Answer questions from the stores of a worker: find the tasks with the rows, or the other worker.
 
 Invariants: a key that another worker has is never reported as absent; a store that is being
-restored gives no answer, because it would be an old one.
+restored gives no answer, because it would be an old one, unless the question allows old ones
+(`Positioned`). Then a standby may answer, too. Both hold nothing that is not committed, and the
+answer says how far they are.
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.gate import Gate
 from moldau.streams.query.questions import (
     BadQuery,
+    Behind,
     Fetch,
     Get,
     NoSuchStore,
     NotHere,
+    Positioned,
+    PositionedAnswer,
     Question,
     Range,
     StoreUnavailable,
@@ -50,17 +55,18 @@ class Queries:
         self,
         plan: Plan,
         gate: Gate,
-        tasks: Mapping[TaskId, WorkerTask],
+        tasks: tuple[Mapping[TaskId, WorkerTask], Mapping[TaskId, WorkerTask]],
         global_tables: GlobalTables,
         owners: Membership,
         *,
         are_committed: bool = False,
     ) -> None:
-        """`are_committed`: answers hold only what is committed."""
+        """`tasks` are those of the worker, and its copies of others. `are_committed`: answers hold
+        only what is committed."""
         self.app = plan.app
         self.plan = plan
         self._gate = gate
-        self._tasks = tasks
+        self._tasks, self._copies = tasks
         self._globals = global_tables
         self._owners = owners
         self._are_committed = are_committed
@@ -84,9 +90,11 @@ class Queries:
         """Return where the keys of a store lie."""
         return self._placements.get(name, Placement())
 
-    async def ask(self, store: str, question: Question) -> Any:
+    async def ask(self, store: str, question: Question | Positioned) -> Any:
         """Return the answer of this worker's tasks, or raise NotHere or StoreUnavailable."""
         spec, program = self.store(store)
+        if isinstance(question, Positioned):
+            return await self._ask_positioned(spec, program, question)
         keys = _keys_of(question)
         encoded = [self._encoded(spec, key) for key in keys]
         if program is None:
@@ -127,6 +135,130 @@ class Queries:
         tasks = [here[partition] for partition in question.partitions]
         self._check_readable(spec, tasks)
         return await self._gate.ask(self._reading(tasks, spec, question))
+
+    # Answers with a position
+
+    async def _ask_positioned(
+        self, spec: StoreSpec, program: Program | None, asked: Positioned
+    ) -> PositionedAnswer:
+        question = asked.question
+        if program is None:
+            if asked.at_least:
+                raise BadQuery(
+                    f"store={spec.name}: it is a global table, which each worker reads for itself: "
+                    "at_least is for stores with a changelog"
+                )
+            return PositionedAnswer(await self.ask(spec.name, question), {}, is_stale=False)
+        keys = [self._encoded(spec, key) for key in _keys_of(question)]
+        self._check_bounds(spec, program, asked)
+        of_key = isinstance(question, Get | Fetch)
+        partitions = asked.partitions
+        if isinstance(question, Get | Fetch) and question.partitions:
+            partitions = question.partitions
+        found: PositionedAnswer = await self._gate.ask(
+            lambda: self._read_positioned(spec, program, asked, partitions)
+        )
+        if of_key and not partitions and not found.answer:
+            partition = self.partition(spec.name, keys[0])
+            if partition not in found.position and partition not in self.here(program):
+                raise self._elsewhere(program, spec, partition)
+        return found
+
+    def _check_bounds(self, spec: StoreSpec, program: Program, asked: Positioned) -> None:
+        """Raise BadQuery for bounds that no store here can keep."""
+        if asked.at_least and not spec.is_logged:
+            raise BadQuery(f"store={spec.name}: it has no changelog: at_least has no meaning")
+        if not self.widths:
+            return
+        count = self.partitions(program)
+        for partition in (*asked.at_least, *asked.partitions):
+            if not 0 <= partition < count:
+                raise BadQuery(
+                    f"store={spec.name}: there is no partition {partition}: it has {count}"
+                )
+
+    def _read_positioned(
+        self,
+        spec: StoreSpec,
+        program: Program,
+        asked: Positioned,
+        partitions: tuple[int, ...],
+    ) -> PositionedAnswer:
+        """Read the answer; runs on the thread that has the stores."""
+        tasks = self._sources(spec, program, asked, partitions)
+        position: dict[int, int] = {}
+        answers = []
+        for task in tasks:
+            partition, at = task.task_id.partition, task.position(spec)
+            wanted = asked.at_least.get(partition, 0)
+            if at is not None and at < wanted:
+                raise Behind(
+                    f"store={spec.name} partition={partition}: it holds changelog offsets below "
+                    f"{at}, and the query wants those below {wanted}: ask again"
+                )
+            if at is not None:
+                position[partition] = at
+            answers.append(answer(self._store_of(task, spec), asked.question))
+        is_stale = any(each.state not in _READABLE for each in tasks)
+        return PositionedAnswer(merged(spec, asked.question, answers), position, is_stale)
+
+    def _sources(
+        self, spec: StoreSpec, program: Program, asked: Positioned, partitions: tuple[int, ...]
+    ) -> list[WorkerTask]:
+        """Return what to ask of each partition: the task if it runs here, else a copy."""
+        own = {each.task_id.partition: each for each in self._of(program)}
+        copies: dict[int, WorkerTask] = {}
+        if asked.is_stale and spec.is_logged:
+            copies = {
+                task_id.partition: task
+                for task_id, task in self._copies.items()
+                if task_id.program == program.index and task.restoring
+            }
+        found = []
+        for partition in partitions or sorted({*own, *copies}):
+            task = own.get(partition)
+            if task is None or task.state is TaskState.CLOSED:
+                task = copies.get(partition)
+            if task is None:
+                self._check_assigned(spec)
+                raise self._elsewhere(program, spec, partition)
+            if not asked.is_stale:
+                self._check_readable(spec, [task])
+            found.append(task)
+        if not found:
+            self._check_assigned(spec)
+            raise StoreUnavailable(f"store={spec.name}: this worker has none of it now: ask again")
+        return found
+
+    # Where partitions are
+
+    def partition(self, name: str, key: bytes) -> int:
+        """Return the partition where the source's partitioner puts a key."""
+        spec, program = self.store(name)
+        assert program is not None
+        way = self.placement(spec.name).partitioning
+        return way.partition(key, self.partitions(program))
+
+    def copies(self, program: Program) -> dict[int, TaskState]:
+        """Return the partitions of a program of which this worker has an answer that may be old: of
+        a standby, or of a store that is being restored."""
+        found = {
+            task_id.partition: task.state
+            for task_id, task in self._copies.items()
+            if task_id.program == program.index and task.restoring
+        }
+        return found | {
+            each.task_id.partition: each.state
+            for each in self._of(program)
+            if each.state is TaskState.RESTORING
+        }
+
+    def copy_owners(self, program: Program, partition: int) -> tuple[str, ...]:
+        """Return the addresses of the workers with a standby of this partition of a program."""
+        for topic in program.inputs:
+            if partition < self.widths.get(topic, 0):
+                return self._owners.copy_owners(TopicPartition(topic, partition))
+        return ()
 
     def owner(self, program: Program, partition: int) -> str | None:
         """Return the address of the worker that has this partition of a program."""
@@ -187,7 +319,7 @@ class Queries:
         return read
 
     def _store_of(self, task: WorkerTask, spec: StoreSpec) -> Store:
-        if self._are_committed:
+        if self._are_committed or task.state not in _READABLE:
             return task.committed_store(spec)
         return task.task.store(spec.name)
 

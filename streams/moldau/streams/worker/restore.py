@@ -134,5 +134,6 @@ def advance(task: WorkerTask, where: TopicPartition, offset: int, topic: TopicFa
     record between there and its end."""
     at = task.restoring[where]
     at.position = max(at.position, min(offset, at.end))
+    task.views.clear()
     assert task.database is not None
     task.database.commit({at.store: ChangelogPosition(at.position, topic.topic_id)})

@@ -180,6 +180,15 @@ class Standbys:
     async def _follow(self) -> None:
         await self._door.standbys.read_from(restore.open_offsets(self.tasks.values()))
 
+    def on_damage(self, path: str, error: StoreCorrupted) -> bool:
+        """A question has found the files at a path damaged. Return whether they are of a copy,
+        which the next `read` opens anew."""
+        for task in self.tasks.values():
+            if task.database is not None and task.database.path == path:
+                task.damage = without_frames(error)
+                return True
+        return False
+
     # Reading
 
     async def read(self) -> None:
@@ -188,6 +197,8 @@ class Standbys:
         due = [each for each, restarts in self._restarts.items() if restarts.take_due(now_ms)]
         if due:
             await self._open(due)
+        if damaged := self._damaged():  # a question has found it
+            await self._again(damaged)
         if not self.tasks:
             return
         await self._learn_committed()
@@ -216,15 +227,17 @@ class Standbys:
             reached = self._door.standbys.position(where)
             if reached > task.restoring[where].position:  # over markers, and what was compacted
                 await self._change(task, where, restore.advance, where, reached)
-        damaged = {
+        if damaged := self._damaged():
+            await self._again(damaged)
+        elif any(task.restoring[where].is_done for where, task in by_changelog.items()):
+            await self._follow()
+
+    def _damaged(self) -> dict[TaskId, str]:
+        return {
             task_id: str(task.damage)
             for task_id, task in self.tasks.items()
             if task.damage is not None
         }
-        if damaged:
-            await self._again(damaged)
-        elif any(task.restoring[where].is_done for where, task in by_changelog.items()):
-            await self._follow()
 
     async def _change(
         self, task: WorkerTask, where: TopicPartition, step: Callable[..., object], *given: object

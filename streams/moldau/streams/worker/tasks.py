@@ -179,6 +179,18 @@ class WorkerTask:
         topic = store.changelog(self.program.app)
         return None if topic is None else TopicPartition(topic, self.task_id.partition)
 
+    def position(self, store: StoreSpec) -> int | None:
+        """Return the offset to which the rows of a store hold its changelog; None if it has no
+        changelog."""
+        where = self.changelog(store)
+        if where is None or self.database is None:
+            return None
+        restored, committed = self.restoring.get(where), self.database.position(store.name)
+        return max(
+            0 if restored is None else restored.position,
+            0 if committed is None else committed.offset,
+        )
+
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all its stores that have one."""
         found = (self.changelog(store) for store in self.program.stores)

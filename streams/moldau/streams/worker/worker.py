@@ -101,13 +101,15 @@ class Worker:
         self.queries = Queries(
             plan,
             self._gate,
-            self.tasks,
+            (self.tasks, self.standbys.tasks),
             self._globals,
             self._door.membership,
             are_committed=self._door.committer.is_atomic,
         )
-        self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag, settings.tracer)
-        self.figures = TaskFigures(self.tasks, self._gate, self._door.lag)
+        self.metrics = WorkerMetrics(
+            self.tasks, self.standbys, self._gate, self._door.lag, settings.tracer
+        )
+        self.figures = TaskFigures(self.tasks, self.standbys, self._gate, self._door.lag)
         self.readiness = Readiness(plan, self.tasks, self._door)
         self._stale = StaleTasks(
             directory.of_tasks(), runtime.files, self._settings[rows.state_cleanup_delay_ms] / 1000
@@ -485,6 +487,8 @@ class Worker:
         if self._globals.has(path):
             forget_frames(error)
             await self._globals.heal(error)
+            return True
+        if self.standbys.on_damage(path, error):
             return True
         damaged = [
             task

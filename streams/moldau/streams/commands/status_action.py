@@ -1,0 +1,119 @@
+"""`moldau streams status`: which worker has which task of an app, and how far its standbys are.
+
+The broker's description of the group says it, so no worker has to serve queries. In a classic group
+it has the partitions of the members, and there are no standbys.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.output import write_json, write_table
+
+if TYPE_CHECKING:
+    from moldau.client.group.descriptions import GroupDescription, MemberDescription
+    from moldau.streams.plan.plan import Plan
+
+_ROLES: Final = ("active", "standby", "warmup")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """What one worker does with one task."""
+
+    task: str
+    role: str
+    worker: str
+    host: str
+    queries: str
+    topology: int
+    offset: int | None
+    lag: int | None
+
+
+def show_status(arguments: Namespace, context: Context) -> int:
+    """Print a line for each task of each worker. Fail if the app has no worker."""
+    from moldau.cli.commands.cluster_connection import client_settings
+    from moldau.client import KafkaError
+    from moldau.client.sync import Admin
+    from moldau.errors.codes import ErrorCode
+    from moldau.runtime.places import absolute_path
+    from moldau.streams.commands.given_app import load_app
+    from moldau.streams.running import checked
+
+    plan = load_app(arguments.app, absolute_path(".")).plan()
+    settings = checked(client_settings(arguments, context)).of("admin")
+    with Admin(settings) as admin:
+        try:
+            group = admin.describe_group(plan.app)
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            raise UsageError(
+                f"app={plan.app}: it has no group: none of its workers has run"
+            ) from None
+    tasks = statuses(group, plan)
+    if arguments.json:
+        found = {"app": plan.app, "group": group.type, "state": group.state}
+        write_json(context.out, {**found, "tasks": [asdict(each) for each in tasks]})
+    else:
+        print(f"app {plan.app}: {group.type} group, {group.state}", file=context.out)
+        _write(context, tasks)
+    return Exit.DONE if group.members else Exit.FAILED
+
+
+def statuses(group: GroupDescription, plan: Plan) -> list[TaskStatus]:
+    """Return the tasks of all members, in the order of their names and roles."""
+    found = [each for member in group.members for each in _of_member(member, plan)]
+    return sorted(found, key=lambda each: (_order(each.task), _ROLES.index(each.role), each.worker))
+
+
+def _order(task: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in task.split("_"))
+
+
+def _of_member(member: MemberDescription, plan: Plan) -> Iterable[TaskStatus]:
+    from moldau.streams.worker.tasks import tasks_of
+
+    tasks = member.tasks
+    if tasks is None:
+        name = member.instance_id or member.member_id
+        for each in tasks_of(plan, member.assignment):
+            yield TaskStatus(str(each), "active", name, member.host, "", -1, None, None)
+        return
+    for role in _ROLES:
+        for task in getattr(tasks, role):
+            offset, end = tasks.positions.get(task, (None, None))
+            lag = None if offset is None or end is None else max(0, end - offset)
+            yield TaskStatus(
+                task,
+                role,
+                member.member_id,
+                member.host,
+                tasks.endpoint,
+                tasks.topology_epoch,
+                offset,
+                lag,
+            )
+
+
+def _write(context: Context, tasks: Sequence[TaskStatus]) -> None:
+    head = ("TASK", "ROLE", "WORKER", "HOST", "QUERIES", "TOPOLOGY", "OFFSET", "LAG")
+    rows = [
+        (
+            each.task,
+            each.role,
+            each.worker,
+            each.host,
+            each.queries or "-",
+            "-" if each.topology < 0 else str(each.topology),
+            "-" if each.offset is None else str(each.offset),
+            "-" if each.lag is None else str(each.lag),
+        )
+        for each in tasks
+    ]
+    write_table(context.out, head, rows)
