@@ -115,6 +115,8 @@ class CountingTask:
         self._cache.clear()
         return {"counts": changes}
 
+    def expire_restored(self) -> None: ...
+
     def is_unfinished(self) -> bool:
         return False
 

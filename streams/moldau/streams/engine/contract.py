@@ -73,6 +73,10 @@ class RunsPartition(Protocol):
     def restore(self, store: str, changes: ChangelogRecords) -> None:
         """Apply changelog records of a store. Only before the first `process`."""
 
+    def expire_restored(self) -> None:
+        """Delete restored rows that are out of retention by the times of what was restored, as a
+        commit of the task that wrote them does."""
+
     def positions(self) -> Mapping[str, int]:
         """Return, for each input topic read so far, the offset to read next after a restart."""
 

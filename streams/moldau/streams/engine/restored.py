@@ -1,4 +1,5 @@
-"""The records of an input topic as its table keeps them, for a restore from that topic.
+"""What a restore makes of records: those of an input topic as its table keeps them, and rows that
+are out of retention.
 
 A changelog has what a store has written; an input topic has what its producers have written. So the
 records that the source left out when they ran are left out again, the others get the time of
@@ -7,12 +8,17 @@ several ways.
 
 A record that the source would fail on stays as it is: it cannot have run with these types, and the
 store says so when it is read.
+
+A changelog has no record of a row that went out of retention, so a copy that follows a changelog
+for long deletes such rows by itself (`RestoredTimes`). Its clock is the highest time of the
+restored records, which is never ahead of that of the task that wrote them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from moldau.streams.engine.construction import Store
 from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.operations import Step
@@ -20,6 +26,10 @@ from moldau.streams.plan.plan import Program
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import BYTES, LENIENT_TEXT, TEXT, UNREADABLE
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.records import RecordStore
+from moldau.streams.state.sessions import SessionStore
+from moldau.streams.state.versioned import VersionedStore
+from moldau.streams.state.windows import WindowStore
 
 Kept = Callable[[ChangelogRecords], ChangelogRecords]
 
@@ -82,3 +92,34 @@ def _kept(step: Step, *, leaves_out: bool) -> Kept:
         return found
 
     return kept
+
+
+class RestoredTimes:
+    """The highest time of what was restored, by store, and what is deleted by it."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, int] = {}
+        self._done: dict[str, int] = {}
+
+    def advance(self, store: str, time: int) -> None:
+        """Records up to this time were restored."""
+        self._times[store] = max(time, self._times.get(store, -1))
+
+    def expire(self, stores: Mapping[str, Store]) -> None:
+        """Delete rows that are out of retention. The history of a versioned table is read for that,
+        so it waits until a quarter of the retention has passed."""
+        for name, time in self._times.items():
+            store, done = stores[name], self._done.get(name)
+            retention_ms = store.spec.retention_ms
+            if retention_ms is None:
+                continue
+            every_ms = retention_ms // 4 if isinstance(store, VersionedStore) else 1
+            if done is not None and time < done + every_ms:
+                continue
+            self._done[name] = time
+            if isinstance(store, WindowStore):
+                store.expire(time - retention_ms + 1)
+            elif isinstance(store, SessionStore | RecordStore):
+                store.expire()  # by the clock that it has restored
+            elif isinstance(store, VersionedStore):
+                store.expire_stored(time - retention_ms)

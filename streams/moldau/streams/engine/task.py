@@ -26,7 +26,7 @@ from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.network import Network
 from moldau.streams.engine.operators.deferred import AsyncCall
-from moldau.streams.engine.restored import kept_by_source
+from moldau.streams.engine.restored import RestoredTimes, kept_by_source
 from moldau.streams.engine.spans import TaskSpans
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StateError
@@ -136,6 +136,7 @@ class Task:
         self._last_input_ms: int | None = None
         self._idle_base: dict[str, tuple[int, int]] = {}
         self._is_started = False
+        self._restored = RestoredTimes()
         # A flush has emitted all updates, and failed ones wait for a retry: nothing else may run.
         self._is_announced = False
         self._unfinished: UnfinishedBatch | None = None
@@ -419,7 +420,15 @@ class Task:
     def restore(self, store: str, changes: ChangelogRecords) -> None:
         assert not self._is_started, "a store is restored before its task runs"
         kept = self._kept_by_source.get(store)
-        self.network.stores[store].restore(changes if kept is None else kept(changes))
+        if kept is not None:
+            changes = kept(changes)
+        self.network.stores[store].restore(changes)
+        if changes.timestamps:
+            self._restored.advance(store, max(changes.timestamps))
+
+    def expire_restored(self) -> None:
+        assert not self._is_started, "a task that runs expires its stores with its commits"
+        self._restored.expire(self.network.stores)
 
     def positions(self) -> Mapping[str, int]:
         return {each.topic: each.position for each in self._order if each.position is not None}

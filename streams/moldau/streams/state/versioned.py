@@ -125,6 +125,25 @@ class VersionedStore(StoreClock):
                 del self._versions[name]
         self._backing.write(rows)
 
+    def expire_stored(self, edge: int) -> None:
+        """Delete versions that stopped being valid at `edge` or before. Nothing may be in memory:
+        it is for a store that is only restored."""
+        assert not self._versions
+        gone: list[Row] = []
+        # The last version of the key that is not after the edge, and whether it is a deletion.
+        before: tuple[bytes, bool] | None = None
+        for row, data in self._backing.scan(b"", None):
+            time: int = _TIME.unpack(row[-8:])[0]
+            if before is not None and before[0][:-8] != row[:-8]:
+                gone += [(before[0], None)] if before[1] else []
+                before = None
+            if before is not None and (time <= edge or before[1]):
+                gone.append((before[0], None))
+            before = (row, not data[0]) if time <= edge else None
+        if before is not None and before[1]:
+            gone.append((before[0], None))
+        self._backing.write(gone)
+
     def flush(self) -> ChangelogRecords:
         changes = ChangelogRecords()
         rows: list[Row] = []

@@ -208,7 +208,7 @@ class Standbys:
             for where, each in task.restoring.items()
             if not each.is_done
         }
-        self._report()
+        await self._tend()
         if not by_changelog:
             return
         try:
@@ -256,12 +256,22 @@ class Standbys:
         found = self._door.standbys.lag(progress.where)
         return max(0, self._ends[progress.where] - progress.position) if found is None else found
 
-    def _report(self) -> None:
-        """Report how far the copies are, once in a while: the group asks for it less often."""
+    async def _tend(self) -> None:
+        """Once in a while, report how far the copies are, which the group asks for less often, and
+        delete what is out of retention."""
         now = self._runtime.clock.monotonic()
         if now < self._report_at:
             return
         self._report_at = now + _LOOK_S
+        self._report()
+        for task in self.tasks.values():
+            if task.damage is None:
+                try:
+                    await self._gate.run(_expire, task)
+                except StoreCorrupted as error:
+                    task.damage = without_frames(error)
+
+    def _report(self) -> None:
         positions = {}
         for task_id, task in self.tasks.items():
             offset = sum(each.position for each in task.restoring.values())
@@ -300,3 +310,10 @@ class Standbys:
                 progress.end = committed[where].offset
         if was_done:
             await self._follow()
+
+
+def _expire(task: WorkerTask) -> None:
+    task.task.expire_restored()
+    task.views.clear()
+    assert task.database is not None
+    task.database.commit({})
