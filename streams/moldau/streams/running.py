@@ -73,8 +73,10 @@ async def run_plan(
     """Run the plan until cancelled; then commit, leave the group and return."""
     place = place or WorkerSlot()
     if patterns_of(plan) and settings.is_streams_group:
-        why = "an app that reads topics by a pattern needs classic: the topology of a streams group"
-        problem = Problem(rows.group_protocol.name, f"{why} cannot change while workers run")
+        why = (
+            "an app that reads topics by a pattern needs classic: each topic that comes would be a"
+        )
+        problem = Problem(rows.group_protocol.name, f"{why} new topology of its streams group")
         raise BadSettings([problem])
     root = settings.own[rows.state_dir]
     async with AsyncExitStack() as left:

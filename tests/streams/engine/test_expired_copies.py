@@ -69,8 +69,8 @@ def test_a_copy_has_the_rows_of_the_task_and_no_older_ones(kind: str) -> None:
     if kind == "versions":
         clock = 1 + 59 * 50
         short, long = VersionedStore(spec, copied), VersionedStore(spec, kept)
-        for key in (f"key-{number}" for number in range(5)):
+        for name in (f"key-{number}" for number in range(5)):
             for time in range(clock - 400, clock + 1, 25):
-                assert short.as_of(key, time) == long.as_of(key, time)
+                assert short.as_of(name, time) == long.as_of(name, time)
     else:
         assert rows(copied) == rows(active)

@@ -1,7 +1,9 @@
-"""docs/streams.md, "When a worker goes": its commands, and `kill -9` for one of the two workers."""
+"""docs/streams.md, "When a worker goes": its commands, and `kill -9` for one of the two workers,
+while its standby answers queries."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,8 +13,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.request import urlopen
 
 import pytest
 
@@ -44,8 +49,8 @@ def commands() -> list[str]:
 
 
 def start(command: str, servers: str, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start what the page says, in a directory that has the page's app."""
-    words = shlex.split(command)
+    """Start what the page says, in a directory that has the page's app. It serves queries."""
+    words = [*shlex.split(command), "--listen", "127.0.0.1:0"]
     number = len(list(folder.glob("worker-*.log")))
     log = folder / f"worker-{number}.log"
     with log.open("wb") as out:
@@ -58,6 +63,28 @@ def start(command: str, servers: str, folder: Path) -> tuple[subprocess.Popen[by
             stderr=subprocess.STDOUT,
         )
     return process, log
+
+
+def status(command: str, servers: str, folder: Path) -> list[list[str]]:
+    """The lines of what the page says, in words."""
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "moldau.cli", *shlex.split(command)[1:], "--bootstrap", servers],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def asked(log: Path, query: str) -> dict[str, Any]:
+    """What a worker answers about the page's store; it says where it listens."""
+    url = re.findall(r"queries at (http\S+)", log.read_text())[-1]
+    with urlopen(f"{url}/stores/counts?{query}", timeout=60) as answer:  # noqa: S310
+        found: dict[str, Any] = json.load(answer)
+    return found
 
 
 class Writer:
@@ -101,7 +128,8 @@ def read(servers: str, is_enough: Counter[str]) -> dict[str, int]:
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_standby_goes_on_exactly_once_after_kill_9(tmp_path: Path, victim: int) -> None:
-    assert len(commands()) == 2
+    *workers, shown = commands()
+    assert len(workers) == 2
     settings = [each for name, value in FAST.items() for each in ("--set", f"{name}={value}")]
     with MoldauBroker(tmp_path / "broker", *settings) as broker:
         servers = broker.bootstrap_servers
@@ -109,9 +137,9 @@ def test_a_standby_goes_on_exactly_once_after_kill_9(tmp_path: Path, victim: int
         with Admin(bootstrap_servers=servers) as admin:
             for topic in ("lines", "out"):
                 admin.create_topic(NewTopic(topic, PARTITIONS, 1))
-        started = [start(each, servers, tmp_path) for each in commands()]
+        started = [start(each, servers, tmp_path) for each in workers]
         try:
-            _kill_one(started, victim, servers)
+            _kill_one(started, victim, servers, partial(status, shown, servers, tmp_path))
         finally:
             for process, _ in started:
                 if process.poll() is None:
@@ -120,7 +148,10 @@ def test_a_standby_goes_on_exactly_once_after_kill_9(tmp_path: Path, victim: int
 
 
 def _kill_one(
-    started: list[tuple[subprocess.Popen[bytes], Path]], victim: int, servers: str
+    started: list[tuple[subprocess.Popen[bytes], Path]],
+    victim: int,
+    servers: str,
+    lines: Callable[[], list[list[str]]],
 ) -> None:
     writer = Writer(servers)
     writer.write(1.0)
@@ -133,9 +164,17 @@ def _kill_one(
     writer.write(3.0)
     assert read(servers, writer.counts) == writer.counts
 
+    roles = Counter((line[0], line[1]) for line in lines()[2:])
+    tasks = [f"1_{partition}" for partition in range(PARTITIONS)]
+    assert all(roles[task, role] == 1 for task in tasks for role in ("active", "standby")), roles
+    seen_before = asked(started[1 - victim][1], "stale=true")
+    assert sum(row["value"] for row in seen_before["rows"]) == sum(writer.counts.values())
+
     gone, (left, log) = started[victim][0], started[1 - victim]
     gone.kill()
     assert gone.wait(60) == -signal.SIGKILL
+    bound = ",".join(f"{each}:{at}" for each, at in seen_before["position"].items())
+    eventually(lambda: asked(log, f"stale=true&at_least={bound}")["stale"])
     seen = len(log.read_text())
     writer.write(2.0)
     begun = time.monotonic()

@@ -238,11 +238,11 @@ class Run:
         directory = StateDirectory.open("/state", APP, 0, runtime)
         directory.open_database = self.disks[index].open
         try:
-            plan = self._plan_of(index)
+            plan, settings = self._plan_of(index), self._settings_of(index)
             worker = Worker(
                 plan,
-                partial(make_task, task_settings(plan, self.settings)),
-                self.settings,
+                partial(make_task, task_settings(plan, settings)),
+                settings,
                 directory,
                 runtime,
                 Reports(),
@@ -259,6 +259,10 @@ class Run:
     def _plan_of(self, index: int) -> Plan:
         """Overridden where members run several versions of the app."""
         return self.plan
+
+    def _settings_of(self, index: int) -> AppSettings:
+        """Overridden where members have several settings."""
+        return self.settings
 
     def _watch(self, index: int, worker: Worker) -> None:
         """Overridden where members are killed in the middle of commits, or copies are watched."""

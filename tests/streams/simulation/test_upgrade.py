@@ -1,4 +1,4 @@
-"""Workers of two versions of an app in one streams group: exact results, and no task stays idle."""
+"""Workers that are replaced one by one: exact results, and no task stays idle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.streams.worker import start
-from tests.streams.simulation.upgrade import Addition, upgrade
+from tests.streams.simulation.upgrade import Addition, migrate, upgrade
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,12 @@ def test_a_rolling_upgrade_with_one_more_sub_topology_counts_once(addition: Addi
 @pytest.mark.deep
 def test_a_worker_of_the_old_version_that_starts_again_keeps_its_epoch() -> None:
     assert upgrade(1, "source", restarts=True).epochs == [0, 0, 1, 0, 1]
+
+
+def test_workers_of_a_classic_group_become_those_of_a_streams_group_one_by_one() -> None:
+    seen = migrate(1)
+    assert not seen.waited
+    assert seen.pause_s < 2.0
 
 
 def test_workers_of_one_epoch_with_two_topologies_are_found(

@@ -114,8 +114,8 @@ repartition_purge_interval_ms = Setting(
 group_protocol = Setting("group.protocol", STRING, CLASSIC, check=one_of(CLASSIC, STREAMS),
     doc="How workers share tasks. classic: one of them decides, on any broker. streams: the "
     "broker does (KIP-1071), so that workers come and go while the others go on, and tasks may "
-    "have standbys; needs moldau or Apache Kafka 4.2. All workers of an app have the same: stop "
-    "them all to change it.")
+    "have standbys; needs moldau or Apache Kafka 4.2. All workers of an app have the same: one "
+    "with streams waits until those with classic have stopped.")
 num_standby_replicas = Setting("num.standby.replicas", INT, 0, check=at_least(0),
     doc="How many other workers keep a copy of the state of each task, up to date at any time: one "
     "of them takes over without a restore. Needs group.protocol=streams, and is set for the group "
