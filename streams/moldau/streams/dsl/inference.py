@@ -88,6 +88,16 @@ def _annotation(function: Any) -> Any:
     return None if isinstance(hint, typing.TypeVar) else hint
 
 
+def parameter_type(function: Callable[..., Any]) -> Any:
+    """Return the declared type of the first parameter; Any without one."""
+    try:
+        names = list(inspect.signature(function).parameters)
+        hints = get_type_hints(getattr(function, "__func__", function))
+    except (TypeError, ValueError, NameError, AttributeError):
+        return Any
+    return hints.get(names[0], Any) if names else Any
+
+
 def returns_awaitable(function: Any) -> bool:
     """Whether its annotation says so."""
     hint = get_origin(_annotation(function))

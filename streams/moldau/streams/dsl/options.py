@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
+from moldau.streams.dsl.calls import call_of
+from moldau.streams.dsl.inference import parameter_type
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.operations import Emit
 from moldau.streams.plan.policies import Policy
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import key_codec, stored_codec
-from moldau.streams.state.spec import StoreKind, StoreSpec
+from moldau.streams.state.spec import Migration, StoreKind, StoreSpec
+
+Migrations = Mapping[int, Callable[[Any], Any]]
+"""By version, the function that makes the next version of a value of it."""
 
 
 class TableOptions(TypedDict, total=False):
@@ -19,7 +25,9 @@ class TableOptions(TypedDict, total=False):
     `logged` False keeps no changelog: the state is lost with the machine. `retain` keeps windows
     for queries this long. `config` has settings of the changelog topic. `versioned` keeps the
     history of each key this long (to_table). `type` is the type of the values. `on_error` is the
-    policy for records that fail in the aggregate."""
+    policy for records that fail in the aggregate. `version` counts the forms that values have had,
+    and `migrate={1: function}` says how those of version 1 become version 2: the parameter of the
+    function declares the earlier type."""
 
     emit: Literal["commit", "every", "close"]
     logged: bool
@@ -28,6 +36,8 @@ class TableOptions(TypedDict, total=False):
     type: Any
     versioned: Duration
     on_error: Policy | str | None
+    version: int
+    migrate: Migrations
 
 
 class StepOptions(TypedDict, total=False):
@@ -81,7 +91,7 @@ def store_of(
                 else f"{name}: retain is for windows; a table keeps its rows"
             )
         retention_ms = retained
-    return StoreSpec(
+    found = StoreSpec(
         name,
         kind,
         key_codec(key),
@@ -91,6 +101,40 @@ def store_of(
         window_ms=window_ms,
         topic_config=options.get("config", {}),
     )
+    return versioned(found, options.get("version", 1), options.get("migrate"))
+
+
+def versioned(store: StoreSpec, version: Any, migrate: Any) -> StoreSpec:
+    """Return the store with the version of its values. Raise TopologyError if a step is missing."""
+    given = {} if migrate is None else migrate
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise TopologyError(f"{store.name}: version={version!r} must be a number from 1 on")
+    if not isinstance(given, Mapping):
+        raise TopologyError(f"{store.name}: migrate={given!r:.80} must be a dict: {{1: function}}")
+    unknown = [each for each in given if each not in range(1, version)]
+    if unknown:
+        raise TopologyError(
+            f"{store.name}: migrate[{unknown[0]!r}] leads nowhere: the store has version "
+            f"{version}, and migrate[N] makes version N + 1 of N"
+        )
+    if version > 1 and not store.is_logged:
+        raise TopologyError(
+            f"{store.name}: version=... needs a changelog, which logged=False leaves out: rename "
+            "the store instead, so that it begins empty"
+        )
+    steps = {}
+    for each, function in sorted(given.items()):
+        operator = f"{store.name} migrate[{each}]"
+        if call_of(function, operator).takes_key:
+            raise TopologyError(f"{operator}: {function!r:.80} must take one argument, the value")
+        steps[each] = Migration(stored_codec(parameter_type(function)), function)
+    missing = [each for each in range(min(steps, default=version), version) if each not in steps]
+    if missing:
+        raise TopologyError(
+            f"{store.name}: migrate[{missing[0]}] is missing: without it nothing leads from "
+            f"version {missing[0]} to {missing[0] + 1}"
+        )
+    return replace(store, version=version, migrations=steps)
 
 
 def emit_of(

@@ -8,6 +8,7 @@ from typing import Any
 
 from moldau.streams.dsl.joins import same_app
 from moldau.streams.dsl.node import Node
+from moldau.streams.dsl.options import Migrations, versioned
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
@@ -22,15 +23,26 @@ _READABLE = op.TableSource | op.ToTable | op.Aggregate | op.TableAggregate | Res
 
 class StateStore:
     """A store of a user's operator. A changelog topic keeps its rows, unless `logged` is False.
+    `version` and `migrate` as for tables: how values get another form.
 
     `StateStore(...)` has one value for each key. The class methods make stores that keep values by
     time, for `retention`.
     """
 
-    def __init__(self, name: str, *, key: Any = Any, value: Any = Any, logged: bool = True) -> None:
-        self.spec = StoreSpec(
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: Any = Any,
+        value: Any = Any,
+        logged: bool = True,
+        version: int = 1,
+        migrate: Migrations | None = None,
+    ) -> None:
+        spec = StoreSpec(
             name, StoreKind.KEY_VALUE, key_codec(key), stored_codec(value), is_logged=logged
         )
+        self.spec = versioned(spec, version, migrate)
 
     @classmethod
     def windows(

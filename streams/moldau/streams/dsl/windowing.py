@@ -121,6 +121,8 @@ def _counted(
     assert isinstance(windows, CountWindows)
     if windowing.idle_ms is not None:
         raise TopologyError(f"{name}: idle=... is for windows of time, not for count windows")
+    if options.get("version", 1) != 1:
+        raise TopologyError(f"{name}: version=... is not for count windows: rename the store")
     codec = stored_codec(value)
     store = store_of(name, StoreKind.KEY_VALUE, (key, counted_codec(codec)), options)
     store = replace(store, windows=windows.kept)

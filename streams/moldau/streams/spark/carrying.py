@@ -7,8 +7,6 @@ each time, so a store with rows that it does not understand is refused, and neve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from struct import Struct
-from typing import Final
 
 from moldau.streams.engine.global_table import GlobalStore, LookupTable
 from moldau.streams.engine.task import Task
@@ -16,24 +14,16 @@ from moldau.streams.lakes.rows import LakeRows
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StateError
 from moldau.streams.state.backing import Backing, MemoryBacking
+from moldau.streams.state.changelog_rows import CLOCK_ROW, changelog_record
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
-_TIME: Final = Struct(">q")
-_TIME_BYTES: Final = 8
-_LENGTH: Final = Struct(">I")
-_SLICE: Final = Struct(">QI")
-_END: Final = Struct(">Q")
-_NO_SEQUENCE: Final = b"\0\0\0\0"
-_CLOCK_ROW: Final = b"\xff"
-_TIMED_ROWS: Final = b"k"
-_SESSION_TIMES: Final = b"\xf0"
 Rows = Mapping[bytes, bytes]
 
 
 def rows_of(backing: Backing) -> dict[bytes, bytes]:
     """Return all rows, without the clock: a store finds that again in its records."""
-    return {key: value for key, value in backing.scan(b"", None) if key != _CLOCK_ROW}
+    return {key: value for key, value in backing.scan(b"", None) if key != CLOCK_ROW}
 
 
 def backings_of(program: Program) -> dict[str, MemoryBacking]:
@@ -102,7 +92,7 @@ def difference(
 def _changes(store: StoreSpec, rows: Rows) -> ChangelogRecords:
     found = ChangelogRecords()
     for key, value in rows.items():
-        row = _record(store, key, value)
+        row = changelog_record(store, key, value)
         if row is not None:
             found.add(*row)
     if store.kind is StoreKind.VERSIONED:
@@ -113,28 +103,3 @@ def _changes(store: StoreSpec, rows: Rows) -> ChangelogRecords:
             [found.timestamps[at] for at in order],
         )
     return found
-
-
-def _record(store: StoreSpec, key: bytes, value: bytes) -> tuple[bytes, bytes | None, int] | None:
-    """Return the record of a row; None for a row that a store makes from others."""
-    kind = store.kind
-    if kind is StoreKind.KEY_VALUE:
-        if store.is_timed:
-            if not key.startswith(_TIMED_ROWS):
-                return None
-            key = key[1:]
-        return key, value[_TIME_BYTES:], _TIME.unpack_from(value)[0]
-    if kind is StoreKind.WINDOW and store.slice_ms is None:
-        start = key[:_TIME_BYTES]
-        name = key[_TIME_BYTES:] + start + _NO_SEQUENCE
-        return name, value[_TIME_BYTES:], _TIME.unpack_from(value)[0]
-    if kind is StoreKind.VERSIONED:
-        (length,) = _LENGTH.unpack_from(key)
-        name = key[_LENGTH.size : _LENGTH.size + length]
-        (time,) = _END.unpack_from(key, _LENGTH.size + length)
-        return name, value[1:] if value[:1] == b"\1" else None, time
-    if kind is StoreKind.SESSION and key.startswith(_SESSION_TIMES):
-        return None
-    _, length = _SLICE.unpack_from(key)
-    name, place = key[_SLICE.size : _SLICE.size + length], key[_SLICE.size + length :]
-    return name + place, value, _END.unpack_from(place)[0]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.description import description
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.patterns import patterns_of
@@ -18,6 +19,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "process(...)": "process(...) may set timers, which only run between batches",
     "idle=...": "idle=... closes windows by the wall clock, which stands still between batches",
     "topics by pattern": "a batch has fixed topics: name the topics of the stream",
+    "version=...": "values of earlier versions are migrated by workers of the embedded engine",
     "global_table": "no stream looks this global table up, and Spark answers no queries",
 }
 """Why, by what the tables in docs/streams-on-spark.md call it."""
@@ -112,6 +114,8 @@ def _refusal(step: Step) -> str | None:
     operation = step.operation
     if isinstance(operation, op.Process):
         return REFUSED["process(...)"]
+    if any(store.version > 1 for store in stores_of(step)):
+        return REFUSED["version=..."]
     if getattr(operation, "idle_ms", None) is not None:
         return REFUSED["idle=..."]
     return None

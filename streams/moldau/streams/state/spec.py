@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from moldau.streams.serdes.codec import Codec
 
@@ -30,6 +31,15 @@ def slice_of(span_ms: int, retention_ms: int) -> int:
     """Return the length of a slice of records: those that one record can meet lie in at most two
     slices, and the retention does not have too many slices."""
     return max(1, span_ms, retention_ms // _SLICES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How the values of a store become those of its next version; None deletes the row."""
+
+    before: Codec
+    """The codec of the values that the function is called with."""
+    function: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,9 @@ class StoreSpec:
     # For windowed aggregates: the windows as text, without what may change while they are kept.
     windows: str | None = None
     topic_config: dict[str, str] = field(default_factory=dict)
+    # The version of the values, and by earlier version how they become those of the next one.
+    version: int = 1
+    migrations: Mapping[int, Migration] = field(default_factory=dict)
 
     @property
     def layout(self) -> str:

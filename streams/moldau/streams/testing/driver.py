@@ -11,11 +11,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from moldau.records import partition_for_key
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
-from moldau.streams.engine.construction import Store
+from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.operators.deferred import AsyncCall
@@ -25,6 +25,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.placement import declared_by
 from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.topology import Topology, to_keep
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.asking import Query
@@ -34,7 +35,9 @@ from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_T
 from moldau.streams.state.backing import MemoryBacking
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.migrating import migrated, require_readable, require_steps
 from moldau.streams.state.sessions import SessionStore
+from moldau.streams.state.spec import StoreSpec
 from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
 from moldau.streams.worker.calls import finish_together
@@ -52,6 +55,12 @@ class OutputRecord:
     def __iter__(self) -> Iterator[Any]:
         """Yield key and value, so that a record unpacks as (key, value)."""
         return iter((self.key, self.value))
+
+
+class AnyApp(Protocol):
+    """An app."""
+
+    def plan(self) -> Plan: ...
 
 
 class Driver:
@@ -74,41 +83,53 @@ class Driver:
         topics: Iterable[str] = (),
         partitions: int | Mapping[str, int] = 1,
     ) -> None:
-        otherwise = partitions if isinstance(partitions, int) else 1
-        given = dict.fromkeys(topics, otherwise)
-        given |= {} if isinstance(partitions, int) else partitions
-        self.layout = assumed_layout(plan, given, otherwise)
-        plan = self.plan = self.layout.plan
+        self._otherwise = partitions if isinstance(partitions, int) else 1
+        self._given = dict.fromkeys(topics, self._otherwise)
+        self._given |= {} if isinstance(partitions, int) else partitions
         self.now_ms = now_ms
         self.changelogs: dict[str, ChangelogRecords] = {}
         self._logs: dict[tuple[str, int], ChangelogRecords] = {}
         self._batch = batch
         self._settings = TaskSettings(cache_bytes=cache_bytes)
-        self._own = {topic.name for topic in plan.repartitions}
-        self._backings = {
-            (store.name, partition): MemoryBacking()
-            for program in plan.programs
-            for partition in range(self.layout.tasks(program))
-            for store in program.stores
-        }
         # The next offset of each partition, and how many records without a key each topic has had.
         self._offsets: dict[tuple[str, int], int] = {}
         self._keyless: Counter[str] = Counter()
         self._written: dict[str, list[Outputs]] = {}
-        self._codecs = _topic_codecs(plan)
-        self._partitionings = {
-            topic: way for each in plan.programs for topic, way in declared_by(each).items()
-        }
         self._tasks: list[Task] = []
         # How many records the app has sent to itself.
         self._sent = 0
         # Whether a commit waits for another attempt of an emit.
         self._is_held = False
-        self._global_tables = {
-            table.store.name: GlobalStore(table, MemoryBacking()) for table in plan.global_tables
-        }
-        self._lakes = {each.name: LakeRows(each) for each in plan.lake_tables}
+        self._backings: dict[tuple[str, int], MemoryBacking] = {}
+        self._global_tables: dict[str, GlobalStore] = {}
+        self._lakes: dict[str, LakeRows] = {}
+        self._lay_out(plan)
         self._begin({})
+
+    def _lay_out(self, plan: Plan) -> None:
+        """Take a plan, with the rows that are there of its stores and tables."""
+        self.layout = assumed_layout(plan, self._given, self._otherwise)
+        plan = self.plan = self.layout.plan
+        self._own = {topic.name for topic in plan.repartitions}
+        self._backings = {
+            where: self._backings.get(where, MemoryBacking())
+            for program in plan.programs
+            for partition in range(self.layout.tasks(program))
+            for store in program.stores
+            for where in [(store.name, partition)]
+        }
+        self._codecs = _topic_codecs(plan)
+        self._partitionings = {
+            topic: way for each in plan.programs for topic, way in declared_by(each).items()
+        }
+        tables, lakes = self._global_tables, self._lakes
+        self._global_tables = {
+            table.store.name: tables.get(table.store.name) or GlobalStore(table, MemoryBacking())
+            for table in plan.global_tables
+        }
+        self._lakes = {
+            each.name: lakes.get(each.name) or LakeRows(each) for each in plan.lake_tables
+        }
 
     def pipe(
         self,
@@ -241,18 +262,21 @@ class Driver:
                 flushed = {}  # `advance` tries again
                 self._is_held = True
             for store, changes in flushed.items():
-                for log in (
-                    self.changelogs.setdefault(store, ChangelogRecords()),
-                    self._logs.setdefault((store, task.partition), ChangelogRecords()),
-                ):
-                    log.keys += changes.keys
-                    log.values += changes.values
-                    log.timestamps += changes.timestamps
+                self._log(store, task.partition, changes)
             self._deliver(task.take_outputs())
         self._read_lakes(self._lakes)
         if self._sent != sent or (was_held and not self._is_held):
             self.run()
             self.commit()
+
+    def _log(self, store: str, partition: int, changes: ChangelogRecords) -> None:
+        for log in (
+            self.changelogs.setdefault(store, ChangelogRecords()),
+            self._logs.setdefault((store, partition), ChangelogRecords()),
+        ):
+            log.keys += changes.keys
+            log.values += changes.values
+            log.timestamps += changes.timestamps
 
     def advance(self, milliseconds: int) -> None:
         """Advance the wall clock, then run and commit what is due."""
@@ -277,6 +301,35 @@ class Driver:
                 for store in task.network.stores:
                     if (log := self._logs.get((store, task.partition))) is not None:
                         task.restore(store, log)
+
+    def upgrade(self, app: AnyApp) -> None:
+        """Stop, and go on with another version of the app, as its workers do: with the committed
+        state, and with values of earlier versions migrated. Raise TopologyChanged if a store, an
+        input or a repartition topic is gone."""
+        plan = app.plan()
+        to_keep(plan.app, Topology.of(self.plan), Topology.of(plan), accepts_changes=False)
+        before = {each.name: each for program in self.plan.programs for each in program.stores}
+        after = {each.name: each for program in plan.programs for each in program.stores}
+        versions = {name: each.version for name, each in before.items() if name in after}
+        for name, version in versions.items():
+            require_readable(after[name], version)
+            require_steps(after[name], version, after[name].version)
+        self.close()
+        metadata = {_id(task): task.metadata() for task in self._tasks}
+        self._lay_out(plan)
+        for name, partition in self._backings:
+            if versions.get(name, after[name].version) < after[name].version:
+                self._migrate(after[name], partition, versions[name])
+        self._begin(metadata)
+
+    def _migrate(self, store: StoreSpec, partition: int, version: int) -> None:
+        rows = self._backings[store.name, partition]
+        first: bytes | None = b""
+        while first is not None:
+            found = migrated(store, (version, store.version), rows, first)
+            make_store(store, rows).restore(found.changes)
+            self._log(store.name, partition, found.changes)
+            first = found.following
 
     def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[OutputRecord]:
         """Return the records written to `topic` since the last read, decoded as the app wrote them.

@@ -65,7 +65,7 @@ async def commit(
     for task in touched:
         for outputs in task.take_outputs():
             await committer.send(outputs)
-    offsets = {where: each for task in touched for where, each in _offsets(task).items()}
+    offsets = {where: each for task in touched for where, each in offsets_of(task).items()}
     ends = await committer.written(logged, offsets)
     for task in touched:
         task.unstored |= _ends_of(task, ends, topic_ids)
@@ -164,7 +164,7 @@ def _ends_of(
     return found
 
 
-def _offsets(task: WorkerTask) -> dict[TopicPartition, CommittedOffset]:
+def offsets_of(task: WorkerTask) -> dict[TopicPartition, CommittedOffset]:
     """Return the offsets of all inputs with the task's text. An input that was not read since the
     start has its old offset again: the clock alone may have closed windows, which the text says."""
     text = task.task.metadata()

@@ -243,23 +243,23 @@ class Door:
         except KafkaError as error:
             LOG.info("streams: open transactions are left to the brokers: %s", error)
 
-    async def last_value(
+    async def last_values(
         self, where: TopicPartition, is_stopping: Callable[[], bool]
-    ) -> bytes | None:
-        """Return the value of the last record of a partition; None if there is none, or if the
-        worker stops meanwhile."""
+    ) -> dict[bytes | None, bytes | None]:
+        """Return the value of the last record of each key in a partition, when the transactions
+        that are open there now are decided; nothing if the worker stops meanwhile."""
         begin, end = (await self.ends([where]))[where]
+        found: dict[bytes | None, bytes | None] = {}
         if begin >= end:
-            return None
-        value = None
+            return found
         try:
             await self.changelogs.read_from({where: begin})
             while self.changelogs.position(where) < end and not is_stopping():
                 for fetched in await self.changelogs.read(_READ_S):
-                    value = fetched.chunk.values[-1]
+                    found |= zip(fetched.chunk.keys, fetched.chunk.values, strict=True)
         finally:
             await self.changelogs.aclose()
-        return None if is_stopping() else value
+        return {} if is_stopping() else found
 
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, if the partition's leader answers in time. If it

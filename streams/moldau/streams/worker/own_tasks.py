@@ -26,6 +26,7 @@ from moldau.streams.worker import restore
 from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.decisions import TaskRestart
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
+from moldau.streams.worker.migrations import Migrations
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.task_maker import TaskMaker, forget_frames
 from moldau.streams.worker.tasks import (
@@ -50,11 +51,13 @@ class OwnTasks:
         plan: Plan,
         door: Door,
         maker: TaskMaker,
+        migrations: Migrations,
         beside: tuple[Gate, Runtime, Reports],
     ) -> None:
         self._plan = plan
         self._door = door
         self._maker = maker
+        self._migrations = migrations
         self._gate, self._runtime, self._reports = beside
         self._cache_bytes = 0
         self.tasks: dict[TaskId, WorkerTask] = {}
@@ -105,6 +108,10 @@ class OwnTasks:
         )
         await self._sort_out(wanted, committed)
         new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
+        if new:
+            await self._migrations.learn()
+        for task_id, (program, _) in new.items():
+            self._migrations.check(task_id, program)
         for task_id, (program, inputs) in new.items():
             self.tasks[task_id] = await self._gate.run(
                 self._maker.make, task_id, program, inputs, committed
@@ -185,8 +192,8 @@ class OwnTasks:
         """
         for where, offset in task.fetched.items():
             self._door.seek(where, offset)
-        is_restored = all(each.is_done for each in task.restoring.values())
-        task.state = TaskState.RUNNING if is_restored else TaskState.RESTORING
+        is_complete = task.is_restored and not self._migrations.are_left(task)
+        task.state = TaskState.RUNNING if is_complete else TaskState.RESTORING
         task.paused.clear()
 
     # Closing
@@ -236,11 +243,22 @@ class OwnTasks:
         waiting = [where for task in self.of(TaskState.RESTORING) for where in task.inputs]
         self._door.pause(sorted(waiting))
 
+    def to_migrate(self) -> WorkerTask | None:
+        """Return a restored task whose stores have values of earlier versions."""
+        left = (each for each in self.of(TaskState.RESTORING) if each.is_restored)
+        return next((each for each in left if self._migrations.are_left(each)), None)
+
+    async def migrate(self, task: WorkerTask) -> None:
+        """Bring some rows of a task to the version that the app declares, in a transaction of their
+        own. Nothing else may be in the open one."""
+        await self._migrations.advance(task, self.topics)
+        self._settle(task)
+
     async def _follow_changelogs(self) -> None:
         await self._door.changelogs.read_from(restore.open_offsets(self.tasks.values()))
 
     def _settle(self, task: WorkerTask) -> None:
-        if all(each.is_done for each in task.restoring.values()):
+        if task.is_restored and not self._migrations.are_left(task):
             task.state = TaskState.RUNNING
             self._door.resume(task.inputs)
             self._reports.restored(task)

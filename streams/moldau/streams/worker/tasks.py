@@ -1,9 +1,10 @@
 """The tasks of a worker, and what belongs to each while it runs.
 
 A task is a program on one partition. It is RESTORING until its stores hold what their changelogs
-hold, then RUNNING; SUSPENDED while the group distributes partitions, when it neither reads nor
-writes; CLOSED for good. One that only keeps a copy of the state of another worker's task is in
-STANDBY until it is closed. Invariant: only a RUNNING task is given records.
+hold, with values of the version that the app declares, then RUNNING; SUSPENDED while the group
+distributes partitions, when it neither reads nor writes; CLOSED for good. One that only keeps a
+copy of the state of another worker's task is in STANDBY until it is closed. Invariant: only a
+RUNNING task is given records.
 """
 
 from __future__ import annotations
@@ -138,6 +139,11 @@ class WorkerTask:
     held_bytes: int = 0
     damage: StoreCorrupted | None = None
     """The damage found in its stores, if any: the task must be made again."""
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether its stores have all that was asked for of their changelogs."""
+        return all(each.is_done for each in self.restoring.values())
 
     def fit_slice(self, seconds: float) -> None:
         """Make slices smaller if a function is slow, and larger again if it is not."""

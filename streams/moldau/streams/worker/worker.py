@@ -11,8 +11,8 @@ come back at once; those that do not come back are closed when the new partition
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Final
 
 from moldau.errors import without_frames
@@ -30,8 +30,10 @@ from moldau.streams.worker.committer import CommitLater, CommitReverted, Members
 from moldau.streams.worker.decisions import GONE_S, LOOK_S, NOTHING, Decisions, InputWatch, Ready
 from moldau.streams.worker.door import Door, FetchedChunk, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.kept import KeptTopology
 from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.metrics import TaskFigures, WorkerMetrics
+from moldau.streams.worker.migrations import Migrations
 from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, StaleTasks
 from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Readiness, Reports
@@ -89,7 +91,9 @@ class Worker:
             (runtime.files, reports),
         )
         beside = (self._gate, runtime, reports)
-        self._own = OwnTasks(plan, self._door, self._maker, beside)
+        self._kept = KeptTopology(plan, self._door, reports, lambda: self._is_stopping)
+        migrations = Migrations(plan.app, self._door, self._kept, self._gate, runtime)
+        self._own = OwnTasks(plan, self._door, self._maker, migrations, beside)
         self.standbys = Standbys(plan, self._door, self._maker, lambda: self._own.topics, beside)
         self.tasks = self._own.tasks
         self._decisions = Decisions(
@@ -177,7 +181,7 @@ class Worker:
             self._plan,
             self._door,
             self._reports,
-            lambda: self._is_stopping,
+            self._kept,
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
         self._own.begin(start.topics, self._settings[rows.cache_max_bytes])
@@ -222,6 +226,7 @@ class Worker:
             return
         self._decisions.on_turn(self._runtime.clock.monotonic())
         await self._decide()
+        await self._migrate()
         if self._plan.lake_tables:
             self._lakes.look()
             if not any(task.is_touched for task in self._own.of(TaskState.RUNNING)):
@@ -415,8 +420,20 @@ class Worker:
         begun = self._runtime.clock.monotonic()
         self._decisions.on_commit_begun(begun)
         ids = {name: facts.topic_id for name, facts in self._own.topics.items()}
-        try:
+        with self._telling():
             is_anything = await commit(tasks, self._door.committer, self._gate, ids)
+            ended = self._runtime.clock.monotonic()
+            self.metrics.commit_duration.observe(ended - begun)
+            self._decisions.on_committed(ended, is_anything=is_anything)
+            if self._plan.global_tables:
+                await self._globals.commit()
+            await self._purge(tasks)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell why a commit has failed, if something else is to follow."""
+        try:
+            yield
         except CommitLater as error:
             self._reports.commit_later(str(error))
             self._decisions.on_commit_later()
@@ -427,13 +444,22 @@ class Worker:
             self._on_reverted(error)
         except StoreCorrupted:
             self._decisions.on_damage()
-        else:
-            ended = self._runtime.clock.monotonic()
-            self.metrics.commit_duration.observe(ended - begun)
-            self._decisions.on_committed(ended, is_anything=is_anything)
-            if self._plan.global_tables:
-                await self._globals.commit()
-            await self._purge(tasks)
+
+    async def _migrate(self) -> None:
+        """Bring some rows of a store to the version that the app declares, if any are left."""
+        task = self._own.to_migrate()
+        if task is None:
+            return
+        running = self._own.of(TaskState.RUNNING)
+        await self._commit(running)  # what the tasks have sent is in the open transaction
+        await self._decide()
+        if task is not self._own.to_migrate() or any(
+            each.is_touched and not each.is_left_out for each in running
+        ):
+            return
+        with self._telling():
+            await self._own.migrate(task)
+        await self._decide()
 
     def _on_reverted(self, error: CommitReverted) -> None:
         self._reports.reverted(str(error))

@@ -1,0 +1,124 @@
+"""What an app keeps in a topic beside its state: its topology, and the versions of its stores.
+
+Invariants: a worker of a store that has ever had another version knows of it before it reads a row;
+the topology only warns of mistakes, so a worker that cannot use the topic does without it, unless
+stores of the app have versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from moldau.client import KafkaError, TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.streams.engine.batches import Outputs
+from moldau.streams.plan.layout import Layout
+from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.store_versions import StoreVersion, version_key, versions_in
+from moldau.streams.plan.topics import topology_topic
+from moldau.streams.plan.topology import KEY, Topology
+from moldau.streams.problems import StateError
+from moldau.streams.worker.door import Door, TopicFacts
+from moldau.streams.worker.reports import Reports
+
+_APPEAR_POLL_S: Final = 0.1
+_KEPT_WAIT_S: Final = 30.0
+"""How long the start waits for the kept topology, and for the topic that keeps it."""
+
+
+async def appeared(
+    door: Door, names: Iterable[str], is_stopping: Callable[[], bool]
+) -> dict[str, TopicFacts]:
+    """Wait for the topics and return their facts: brokers learn of them at different times."""
+    wanted = set(names)
+    while True:
+        found = await door.topics(wanted)
+        if len(found) == len(wanted) or is_stopping():
+            return found
+        await asyncio.sleep(_APPEAR_POLL_S)
+
+
+class KeptTopology:
+    """The records of the topic, by key. What was read is not read again."""
+
+    def __init__(
+        self, plan: Plan, door: Door, reports: Reports, is_stopping: Callable[[], bool]
+    ) -> None:
+        self.topic = topology_topic(plan.app)
+        self.is_stopping = is_stopping
+        self._where = TopicPartition(self.topic, 0)
+        stores = [store for program in plan.programs for store in program.stores]
+        self._has_versions = any(store.version > 1 for store in stores)
+        self._door = door
+        self._reports = reports
+        self._is_refused = False
+        self._end = -1
+        """The end of the topic when it was read last."""
+        self._records: dict[bytes | None, bytes | None] = {}
+
+    async def read(self) -> Topology | None:
+        """Return the topology; None if none is kept."""
+        try:
+            async with asyncio.timeout(_KEPT_WAIT_S):
+                if not await self._door.topics([self.topic]):
+                    return None
+                return Topology.decoded((await self._read()).get(KEY))
+        except (KafkaError, TimeoutError) as error:
+            self._refuse(error)
+            return None
+
+    async def write(self, layout: Layout, now: Topology) -> None:
+        """Keep this topology from now on."""
+        if self._is_refused:
+            return
+        try:
+            async with asyncio.timeout(_KEPT_WAIT_S):
+                await self._make(layout)
+            await self._door.committer.keep(self.topic, KEY, now.encoded())
+        except (KafkaError, TimeoutError) as error:
+            self._refuse(error)
+
+    async def versions(self) -> dict[tuple[str, int], StoreVersion]:
+        """Return the versions of the rows of stores, by store and partition. Wait for transactions
+        that may change them."""
+        if self._is_refused:
+            return {}
+        try:
+            return versions_in(await self._read())
+        except KafkaError as error:
+            if self._has_versions or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            return {}
+
+    def noted(self, store: str, partition: int, at: StoreVersion, now_ms: int) -> Outputs:
+        """Return the record of a version, to be sent in the transaction that makes it true."""
+        key = version_key(store, partition)
+        return Outputs(self.topic, [key], [at.encoded()], [now_ms], partitions=[0])
+
+    async def note(self, store: str, partition: int, at: StoreVersion) -> None:
+        """Write the record of a version at once."""
+        await self._door.committer.keep(self.topic, version_key(store, partition), at.encoded())
+
+    async def _read(self) -> Mapping[bytes | None, bytes | None]:
+        _, end = (await self._door.ends([self._where]))[self._where]
+        if end != self._end:
+            self._records = await self._door.last_values(self._where, self.is_stopping)
+            self._end = end
+        return self._records
+
+    async def _make(self, layout: Layout) -> None:
+        if not await self._door.topics([self.topic]):
+            await self._door.make([each for each in layout.internal if each.name == self.topic])
+            await appeared(self._door, [self.topic], self.is_stopping)
+
+    def _refuse(self, error: KafkaError | TimeoutError) -> None:
+        reason = f"no answer within {_KEPT_WAIT_S:g} s" if not str(error) else str(error)
+        if self._has_versions:
+            raise StateError(
+                f"topic {self.topic} cannot be used: {reason}; it says which version the rows of "
+                "stores have: make it usable, or leave out version=... of the stores"
+            ) from error
+        self._is_refused = True
+        self._reports.topology_not_kept(self.topic, reason)
