@@ -109,6 +109,7 @@ EXCEPTIONS: Final = {
     "share list": FILTERED,
     "streams explain": OF_APP,
     "streams move": OF_APP,
+    "streams plan": OF_APP,
     "streams reset": OF_APP,
     "streams run": OF_APP,
     "token expire": OF_TOKENS,

@@ -32,7 +32,7 @@ from tests.spark import streams_apps as apps
 from tests.streams.spark.moves import given
 
 servers, name, checkpoint = sys.argv[1:]
-whole = moving._write
+whole = moving.write_whole
 
 
 def killed(producer, records, offsets):
@@ -44,7 +44,7 @@ def killed(producer, records, offsets):
     whole(producer, records, offsets)
 
 
-moving._write = killed
+moving.write_whole = killed
 moving.to_embedded(apps.word_count(name).plan(), checkpoint, given(servers))
 """
 

@@ -31,7 +31,7 @@ from moldau.streams import Stream, Streams, session
 from moldau.streams.problems import StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.moving import _mark, _Reader, _writer, to_embedded, to_spark
+from moldau.streams.spark.moving import ChangelogReader, _mark, _writer, to_embedded, to_spark
 from moldau.streams.worker.committer import is_marked
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
@@ -274,12 +274,12 @@ def test_a_changelog_that_does_not_come_is_told_after_the_time_out_of_the_settin
     make_topic(moldau_broker, moldau_topic, 1)
     short = {"consumer.default.api.timeout.ms": "1000"}
     settings = checked(given(moldau_broker.bootstrap_servers, **short))
-    monkeypatch.setattr(_Reader, "_end", lambda *_: 1)
+    monkeypatch.setattr(ChangelogReader, "_end", lambda *_: 1)
     waits = f"app=app: {moldau_topic}-0 at offset .* of 1: no record in"
 
     with (
         Admin(settings.of("admin")) as admin,
-        _Reader("app", settings, admin) as reader,
+        ChangelogReader("app", settings, admin) as reader,
         pytest.raises(StreamsError, match=waits) as told,
     ):
         reader.changes(moldau_topic, 0)

@@ -59,6 +59,7 @@ class StreamsCommand:
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         add_log_format(run)
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
+        plan = _add_plan(actions.add_parser)
         move = _add_move(actions.add_parser)
         reset = _add_reset(actions.add_parser)
         state = actions.add_parser("state", help="list the stores on this machine with their sizes")
@@ -96,7 +97,7 @@ class StreamsCommand:
             help="with --json: check that the app can run with this setting; may be repeated",
         )
         _add_cluster(explain)
-        for each in (run, move, reset, state, status, *shows.values()):
+        for each in (run, plan, move, reset, state, status, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -104,6 +105,10 @@ class StreamsCommand:
             from moldau.streams.commands.run_action import run_app
 
             return run_app(arguments, context)
+        if arguments.action == "plan":
+            from moldau.streams.commands.plan_action import plan_app
+
+            return plan_app(arguments, context)
         if arguments.action == "move":
             from moldau.streams.commands.spark_action import move_app
 
@@ -137,6 +142,20 @@ def _add_cluster(explain: ArgumentParser) -> None:
     explain.add_argument(
         "--command-config", metavar="FILE", help="settings of the client for --bootstrap"
     )
+
+
+def _add_plan(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    from moldau.streams.commands.plan_action import DESCRIPTION, add_plan
+
+    plan = add_parser(
+        "plan",
+        help="what becomes of an app's state when this version of it starts",
+        description=DESCRIPTION,
+    )
+    add_connection_arguments(plan)
+    _add_app(plan)
+    add_plan(plan)
+    return plan
 
 
 def _add_move(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:

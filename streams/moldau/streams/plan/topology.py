@@ -27,12 +27,17 @@ KEY: Final = b"topology"
 CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 
 
+Details = Mapping[str, Mapping[str, str]]
+"""Facts of stores and repartition topics, by what they are: as "store counts"."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
     """What an app would leave behind if it were gone: names, each list in order.
 
     `former` are the topologies that this one has added to, the newest first. `epochs` has what the
     app was in its streams group, by topology epoch: pairs of an epoch and a digest, newest first.
+    `details` decide nothing: `moldau streams plan` compares them.
     """
 
     inputs: tuple[str, ...]
@@ -40,6 +45,7 @@ class Topology:
     repartitions: tuple[str, ...]
     former: tuple[Topology, ...] = field(default=(), compare=False)
     epochs: Epochs = field(default=(), compare=False)
+    details: Details = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, plan: Plan) -> Topology:
@@ -58,7 +64,13 @@ class Topology:
     def encoded(self) -> bytes:
         """Return the topology as JSON."""
         former = [each._fields() for each in self.former]
-        found = {"form": _FORM, **self._fields(), "former": former, "epochs": self.epochs}
+        found = {
+            "form": _FORM,
+            **self._fields(),
+            "former": former,
+            "epochs": self.epochs,
+            "details": self.details,
+        }
         return json.dumps(found).encode()
 
     def _fields(self) -> dict[str, tuple[str, ...]]:
@@ -75,7 +87,8 @@ class Topology:
             return None
         former = tuple(_topology(each) for each in found.get("former", ()))
         epochs = tuple((int(epoch), str(digest)) for epoch, digest in found.get("epochs", ()))
-        return replace(_topology(found), former=former, epochs=epochs)
+        details = found.get("details", {})
+        return replace(_topology(found), former=former, epochs=epochs, details=details)
 
 
 def _topology(found: Mapping[str, Sequence[str]]) -> Topology:
@@ -90,14 +103,25 @@ def to_keep(
     something of the topology before is gone, and neither accepted nor a return to a former one."""
     if before is None:
         return now
+    if now == before and now.details != before.details and not _is_older(now, before):
+        return replace(now, former=before.former)
     if now == before or now in before.former:
         return None
     if not (gone := _named(before, now)):
-        former = (replace(before, former=()), *before.former)
+        former = (replace(before, former=(), details={}), *before.former)
         return replace(now, former=former[:_FORMER_MAX])
     if not accepts_changes:
         raise TopologyChanged(app, gone, _named(now, before))
     return now
+
+
+def _is_older(now: Topology, before: Topology) -> bool:
+    """Whether a store has an earlier version than before: in a rolling upgrade, a worker of the
+    earlier app that starts again."""
+    return any(
+        int(was.get("version", "1")) > int(now.details.get(what, was).get("version", "1"))
+        for what, was in before.details.items()
+    )
 
 
 def _named(one: Topology, other: Topology) -> list[str]:

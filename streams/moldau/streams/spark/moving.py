@@ -108,7 +108,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveRe
     with ExitStack() as left:
         kept = left.enter_context(closing(_held(plan, checkpoint)))
         admin = left.enter_context(Admin(settings.of("admin")))
-        committed = _stopped(admin, plan.app)
+        committed = stopped_offsets(admin, plan.app)
         if not committed:
             raise StreamsError(
                 f"app={plan.app}: its group has no offsets, so there is nothing to move: start it "
@@ -128,7 +128,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveRe
         kept.start_move()
         starts = first_offsets(admin, layout, settings, own=EARLIEST)
         starts.update((where, each.offset) for where, each in committed.items() if where in starts)
-        reader = left.enter_context(_Reader(plan.app, settings, admin))
+        reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
         rows, tasks = 0, 0
         begun: dict[int, dict[int, Version]] = {}
         for program in plan.programs:
@@ -189,8 +189,8 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         if has_left(recorded_texts(admin, layout, settings), kept.id):
             kept.leave()
             return MoveResult(plan.app, 0, 0, _DONE_BEFORE)
-        _stopped(admin, plan.app)
-        reader = left.enter_context(_Reader(plan.app, settings, admin))
+        stopped_offsets(admin, plan.app)
+        reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         left_at: dict[TopicPartition, OffsetAndMetadata] = {}
         records: list[tuple[str, int, ChangelogRecords]] = []
@@ -211,7 +211,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
                     there = reader.changes(changelog, partition)
                     records.append((changelog, partition, difference(store, there, changes)))
                     rows += len(changes)
-        _write(writer, records, {plan.app: offsets, group_of(plan.app): left_at})
+        write_whole(writer, records, {plan.app: offsets, group_of(plan.app): left_at})
         kept.leave()
     return MoveResult(plan.app, tasks, rows)
 
@@ -220,21 +220,27 @@ def _held(plan: Plan, checkpoint: str) -> Checkpoint:
     return Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
 
 
-def _stopped(admin: Any, app: str) -> Offsets:
+def stopped_offsets(admin: Any, app: str) -> Offsets:
     """Return the offsets of the app's group. Raise StreamsError if the app runs."""
+    members, found = group_facts(admin, app)
+    if members:
+        raise StreamsError(
+            f"app={app}: it still runs, with {members} worker{'s' * (members > 1)} in its "
+            "group: stop it first, which commits"
+        )
+    return found
+
+
+def group_facts(admin: Any, app: str) -> tuple[int, Offsets]:
+    """Return how many members the group of an app has, and its offsets."""
     try:
         members = len(admin.describe_group(app).members)
-        if members:
-            raise StreamsError(
-                f"app={app}: it still runs, with {members} worker{'s' * (members > 1)} in its "
-                "group: stop it first, which commits"
-            )
-        found: Offsets = admin.group_offsets(app, require_stable=True)
+        found: Offsets = admin.group_offsets(app, require_stable=not members)
     except KafkaError as error:
         if error.code.name != "GROUP_ID_NOT_FOUND":
             raise
-        return {}
-    return found
+        return 0, {}
+    return members, found
 
 
 def _tasks(plan: Plan, layout: Layout) -> Iterator[tuple[Program, int]]:
@@ -244,7 +250,7 @@ def _tasks(plan: Plan, layout: Layout) -> Iterator[tuple[Program, int]]:
 
 
 def _snapshot(
-    program: Program, partition: int, committed: Offsets, reader: _Reader, kept: Checkpoint
+    program: Program, partition: int, committed: Offsets, reader: ChangelogReader, kept: Checkpoint
 ) -> tuple[Version, int]:
     """Read the stores of a task from their changelogs, and write them as its first version."""
     inputs = [committed.get(TopicPartition(topic, partition)) for topic in program.inputs]
@@ -291,7 +297,7 @@ def _writer(app: str, settings: AppSettings) -> Producer[Any, Any]:
     return fencing_producer(settings.of("producer"), f"{app}-move")
 
 
-def _write(
+def write_whole(
     producer: Producer[Any, Any],
     records: list[tuple[str, int, ChangelogRecords]],
     offsets: Mapping[str, Offsets],
@@ -311,7 +317,7 @@ def _write(
             producer.send_offsets(each, GroupMetadata(group, -1, "", None))
 
 
-class _Reader:
+class ChangelogReader:
     """Reads changelogs from their beginnings."""
 
     def __init__(self, app: str, settings: AppSettings, admin: Admin) -> None:
@@ -320,7 +326,7 @@ class _Reader:
         self._open_s = settings.transaction_timeout_ms / 1000 + _CLEANUP_S
         self._settings = {**settings.of("consumer"), **_QUICK}
 
-    def __enter__(self) -> _Reader:
+    def __enter__(self) -> ChangelogReader:
         return self
 
     def __exit__(self, *_: object) -> None:

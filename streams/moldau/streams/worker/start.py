@@ -13,7 +13,8 @@ from typing import Final
 
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
-from moldau.streams.plan.topology import Topology, to_keep
+from moldau.streams.plan.topology import to_keep
+from moldau.streams.plan.upgrade import kept_topology
 from moldau.streams.problems import MissingTopics
 from moldau.streams.worker.door import Door, TopicFacts
 from moldau.streams.worker.kept import KeptTopology, appeared
@@ -40,7 +41,7 @@ async def prepare(
     """Lay the app out, and make its topics. Raise TopologyError if it cannot run here."""
     there = await door.topics(plan.topics())
     layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
-    now, before = Topology.of(plan), await kept.read()
+    now, before = kept_topology(plan), await kept.read()
     following = to_keep(plan.app, before, now, accepts_changes=accepts_changes)
     await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
     own = [each for each in layout.internal if each.name != kept.topic]

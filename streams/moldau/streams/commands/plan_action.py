@@ -1,0 +1,122 @@
+"""`moldau streams plan`: what becomes of an app's state when this version of it starts.
+
+Nothing is changed: the topics, the offsets and the kept topology of the app are read, and the
+stores on this machine.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.cli.command import Context, Exit
+from moldau.cli.commands.cluster_connection import client_settings
+from moldau.cli.output import write_json, write_lines, write_table
+from moldau.streams.commands.given_app import load_app
+from moldau.streams.commands.reset_topics import check_id, topics_of_id
+from moldau.streams.commands.state_action import stores_in
+
+if TYPE_CHECKING:
+    from moldau.streams.plan.plan import Plan
+    from moldau.streams.plan.upgrade import RunningApp, Upgrade
+    from moldau.streams.worker.settings import AppSettings
+
+DESCRIPTION: Final = """\
+Compares the app with what runs under its name: its topics, offsets and what it has kept of its
+topology, and its stores on this machine. Says which stores survive, which are migrated, which are
+rebuilt and from where, which would be lost; which topics are new, left over, or have another number
+of partitions. Changes nothing. Exit code 1: it would not start, or lose something."""
+_CONSUMER_ALONE: Final = ("client.id",)
+
+
+def add_plan(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--state", metavar="DIR", help="the directory of the stores")
+
+
+def plan_app(arguments: Namespace, context: Context) -> int:
+    """Print what a start of the app would do."""
+    from moldau.runtime.places import absolute_path
+    from moldau.streams.plan.upgrade import upgrade
+    from moldau.streams.running import checked
+
+    plan = load_app(arguments.app, absolute_path(".")).plan()
+    check_id(plan.app)
+    given = client_settings(arguments, context, {})
+    settings = checked({name: given[name] for name in given if name not in _CONSUMER_ALONE})
+    found = upgrade(plan, running_app(plan, settings, arguments.state))
+    if arguments.json:
+        write_json(context.out, asdict(found))
+    else:
+        _write(context, found)
+    write_lines(context.err, (f"moldau: {each}" for each in found.problems))
+    return Exit.FAILED if found.problems else Exit.DONE
+
+
+def running_app(plan: Plan, settings: AppSettings, state: str | None) -> RunningApp:
+    """Return what is there of the app, on the cluster and on this machine."""
+    from moldau.client import EARLIEST, LATEST, TopicPartition
+    from moldau.client.sync import Admin
+    from moldau.streams.plan.store_versions import versions_in
+    from moldau.streams.plan.topics import topology_topic
+    from moldau.streams.plan.topology import KEY, Topology
+    from moldau.streams.plan.upgrade import RunningApp
+    from moldau.streams.spark.moving import ChangelogReader, group_facts
+
+    with ExitStack() as left:
+        admin = left.enter_context(Admin(settings.of("admin")))
+        listed: Any = admin.list_topics()
+        topics = {topic.name: len(topic.partitions) for topic in listed}
+        kept: dict[bytes | None, bytes | None] = {}
+        if topology_topic(plan.app) in topics:
+            reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
+            records = reader.changes(topology_topic(plan.app), 0)
+            kept = dict(zip(records.keys, records.values, strict=True))
+        parts = [
+            TopicPartition(name, at)
+            for name in plan.changelogs()
+            for at in range(topics.get(name, 0))
+        ]
+        begins = admin.list_offsets(dict.fromkeys(parts, EARLIEST))
+        ends = admin.list_offsets(dict.fromkeys(parts, LATEST))
+        filled = {part.topic for part in parts if ends[part].offset > 0 or begins[part].offset > 0}
+        members, offsets = group_facts(admin, plan.app)
+        groups = [each.group_id for each in admin.list_groups()]
+    made = topics_of_id(plan.app, plan.source_topics(), [], topics.keys(), groups).made
+    return RunningApp(
+        Topology.decoded(kept.get(KEY)),
+        versions_in(kept),
+        topics,
+        made,
+        filled,
+        has_offsets=bool(offsets),
+        members=members,
+        rows_here=_rows_here(plan.app, state),
+    )
+
+
+def _rows_here(app: str, state: str | None) -> dict[str, int]:
+    """Return about how many rows of each store are on this machine."""
+    from moldau.runtime.places import absolute_path
+    from moldau.runtime.real_files import RealFiles
+    from moldau.streams.worker.state_directory import DEFAULT
+
+    found: Counter[str] = Counter()
+    for each in stores_in(absolute_path(state or DEFAULT), RealFiles(), app).stores:
+        found[each.store] += each.rows
+    return dict(found)
+
+
+def _write(context: Context, found: Upgrade) -> None:
+    rows = [(each.name, each.fate, each.restored_from or "-", each.why) for each in found.stores]
+    write_table(context.out, ("STORE", "BECOMES", "READ FROM", "WHY"), rows)
+    topics = [
+        (each.name, each.fate, *(str(at) if at else "-" for at in (each.partitions, each.needed)))
+        for each in found.topics
+    ]
+    write_table(context.out, ("TOPIC", "IS", "PARTITIONS", "NEEDED"), topics)
+    write_lines(context.out, found.notes)
+    write_lines(context.out, ["it can start" if not found.problems else "it must not start so"])

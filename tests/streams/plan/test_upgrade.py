@@ -1,0 +1,160 @@
+"""What becomes of each store when another version of an app starts beside what runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from moldau.streams import Streams, tumbling
+from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.store_versions import StoreVersion, version_key, versions_in
+from moldau.streams.plan.topology import Topology, to_keep
+from moldau.streams.plan.upgrade import RunningApp, Upgrade, kept_topology, upgrade
+
+CHANGELOG, REPARTITION = "wc-counts-changelog", "wc-counts-repartition"
+TOPICS = {"lines": 2, "out": 2, CHANGELOG: 2, REPARTITION: 2, "wc-moldau-topology": 1}
+
+
+def app(*, key: Any = lambda line: line, kind: type = int, **options: Any) -> Plan:
+    streams = Streams("wc")
+    grouped = streams.stream("lines", str).group_by(key)
+    name = options.pop("name", "counts")
+    grouped.aggregate(kind, lambda so_far, _: so_far, name=name, type=kind, **options)
+    return streams.plan()
+
+
+def running(plan: Plan | None = None, **changed: Any) -> RunningApp:
+    plan = plan or app()
+    made = [CHANGELOG, REPARTITION, "wc-moldau-topology"]
+    found = RunningApp(kept_topology(plan), {}, TOPICS, made, {CHANGELOG}, has_offsets=True)
+    return replace(found, **changed)
+
+
+def fates(found: Upgrade) -> dict[str, str]:
+    return {each.name: each.fate for each in found.stores}
+
+
+def topics(found: Upgrade) -> dict[str, str]:
+    return {each.name: each.fate for each in found.topics}
+
+
+def test_the_same_app_keeps_all() -> None:
+    found = upgrade(app(), running())
+    assert (fates(found), found.problems, found.notes) == ({"counts": "survives"}, (), ())
+    assert found.stores[0].restored_from == CHANGELOG
+    assert set(topics(found).values()) == {"fits"}
+
+
+def test_a_first_start_begins_with_nothing() -> None:
+    nothing = running(
+        topology=None, topics={"lines": 2, "out": 2}, made=[], filled=set(), has_offsets=False
+    )
+    found = upgrade(app(), nothing)
+    assert (fates(found), found.problems) == ({"counts": "new"}, ())
+    assert topics(found) == {REPARTITION: "new", CHANGELOG: "new"}
+
+
+def test_a_renamed_store_is_left_behind() -> None:
+    found = upgrade(app(name="totals"), running())
+    assert fates(found) == {"totals": "new", "counts": "left behind"}
+    assert {name for name, fate in topics(found).items() if fate == "left over"} == {
+        CHANGELOG,
+        REPARTITION,
+    }
+    assert "gone: store counts" in found.problems[0]
+
+
+def test_a_changelog_that_is_gone_is_a_loss() -> None:
+    left = {name: count for name, count in TOPICS.items() if name != CHANGELOG}
+    found = upgrade(app(), running(topics=left, filled=set()))
+    assert fates(found) == {"counts": "lost"}
+    assert "is gone" in found.problems[0]
+
+
+def test_an_input_with_more_partitions_moves_keys() -> None:
+    found = upgrade(app(), running(topics={**TOPICS, "lines": 3}))
+    assert fates(found) == {"counts": "refused"}
+    assert topics(found) == {REPARTITION: "refused", CHANGELOG: "refused"}
+    assert any("keys move" in each for each in found.problems)
+
+
+def test_an_input_that_is_missing_is_a_problem() -> None:
+    left = {name: count for name, count in TOPICS.items() if name != "lines"}
+    assert "input topic lines does not exist" in upgrade(app(), running(topics=left)).problems[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fact"),
+    [
+        (app(), app(key=len), "keys were str and are int"),
+    ],
+)
+def test_rows_of_another_meaning_are_refused(before: Plan, after: Plan, fact: str) -> None:
+    found = upgrade(after, running(before))
+    assert fates(found) == {"counts": "refused"}
+    assert fact in found.problems[0]
+
+
+def test_another_kind_of_windows_is_refused() -> None:
+    def windows(size: str) -> Plan:
+        streams = Streams("wc")
+        grouped = streams.stream("lines", str).group_by(lambda line: line)
+        grouped.window(tumbling(size)).count(name="counts")
+        return streams.plan()
+
+    found = upgrade(windows("2m"), running(windows("1m")))
+    assert fates(found) == {"counts": "refused"}
+    assert fates(upgrade(windows("1m"), running())) == {"counts": "refused"}, "rows without windows"
+
+
+def test_another_type_of_values_is_told() -> None:
+    found = upgrade(app(kind=float), running())
+    assert fates(found) == {"counts": "survives"}
+    assert "its values were int and are float now" in found.stores[0].why
+
+
+def as_float(count: int) -> float:
+    return float(count)
+
+
+def test_a_later_version_is_migrated_where_it_is_not() -> None:
+    later = app(kind=float, version=2, migrate={1: as_float})
+    found = upgrade(later, running(versions={("counts", 0): StoreVersion(2)}))
+    assert fates(found) == {"counts": "migrated"}
+    assert "become version 2 in partition 1" in found.stores[0].why
+    both = {("counts", at): StoreVersion(2) for at in range(2)}
+    assert fates(upgrade(later, running(versions=both))) == {"counts": "survives"}
+    assert fates(upgrade(app(), running(versions=both))) == {"counts": "refused"}
+    missing = app(kind=float, version=2)
+    assert "migrate[1] is missing" in upgrade(missing, running()).problems[0]
+
+
+def test_changed_functions_are_told() -> None:
+    found = upgrade(app(key=lambda line: line + "!"), running())
+    assert found.problems == ()
+    assert [each.partition(":")[0] for each in found.notes] == [f"repartition {REPARTITION}"]
+
+
+def test_the_versions_of_rows_are_read_back() -> None:
+    versions = {
+        ("a", 0): StoreVersion(2),
+        ("b/c", 11): StoreVersion(1, 3, b"\x00key", "key-value"),
+    }
+    records: dict[bytes | None, bytes | None] = {
+        version_key(*where): at.encoded() for where, at in versions.items()
+    }
+    assert versions_in({**records, b"topology": b"{}", None: b"", b"version/a/b": b""}) == versions
+
+
+def test_details_are_kept_unless_an_earlier_app_starts_again() -> None:
+    first, later = kept_topology(app()), kept_topology(app(version=2, migrate={1: abs}))
+    kept = to_keep("wc", first, later, accepts_changes=False)
+    assert kept == later
+    assert kept is not None
+    again = Topology.decoded(kept.encoded())
+    assert again is not None
+    assert again.details == later.details
+    assert to_keep("wc", again, later, accepts_changes=False) is None
+    assert to_keep("wc", again, first, accepts_changes=False) is None
