@@ -31,7 +31,13 @@ from moldau.streams import Stream, Streams, session
 from moldau.streams.problems import StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.moving import ChangelogReader, _mark, _writer, to_embedded, to_spark
+from moldau.streams.spark.moving import (
+    ChangelogReader,
+    _mark,
+    abandoning_writer,
+    to_embedded,
+    to_spark,
+)
 from moldau.streams.worker.committer import is_marked
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
@@ -240,7 +246,10 @@ def test_a_move_aborts_what_the_one_before_has_left_open_in_the_changelogs(
 def test_a_move_may_write_for_as_long_as_a_batch() -> None:
     settings = checked(given("localhost:9092"))
 
-    assert _writer("app", settings).configuration.settings["transaction.timeout.ms"] == "900000"
+    assert (
+        abandoning_writer("app", settings).configuration.settings["transaction.timeout.ms"]
+        == "900000"
+    )
 
 
 def test_a_mark_is_stored_without_the_text_where_brokers_refuse_a_longer_one() -> None:

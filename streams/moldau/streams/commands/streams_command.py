@@ -60,6 +60,7 @@ class StreamsCommand:
         add_log_format(run)
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
         plan = _add_plan(actions.add_parser)
+        points = [_add_savepoint(actions.add_parser), _add_restore(actions.add_parser)]
         move = _add_move(actions.add_parser)
         reset = _add_reset(actions.add_parser)
         state = actions.add_parser("state", help="list the stores on this machine with their sizes")
@@ -97,7 +98,7 @@ class StreamsCommand:
             help="with --json: check that the app can run with this setting; may be repeated",
         )
         _add_cluster(explain)
-        for each in (run, plan, move, reset, state, status, *shows.values()):
+        for each in (run, plan, *points, move, reset, state, status, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -109,6 +110,11 @@ class StreamsCommand:
             from moldau.streams.commands.plan_action import plan_app
 
             return plan_app(arguments, context)
+        if arguments.action in ("savepoint", "restore"):
+            from moldau.streams.commands.savepoint_action import restore_app, save_app
+
+            act = save_app if arguments.action == "savepoint" else restore_app
+            return act(arguments, context)
         if arguments.action == "move":
             from moldau.streams.commands.spark_action import move_app
 
@@ -156,6 +162,39 @@ def _add_plan(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     _add_app(plan)
     add_plan(plan)
     return plan
+
+
+def _add_savepoint(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    savepoint = add_parser(
+        "savepoint",
+        help="keep the stores and offsets of a stopped app in a directory",
+        description="Writes the stores and the offsets of a stopped app, as its last commit left "
+        "them, to an empty directory. An app can be restored from it in another cluster, and with "
+        "more partitions.",
+    )
+    add_connection_arguments(savepoint)
+    _add_app(savepoint)
+    savepoint.add_argument("place", metavar="file:///DIR", help="an empty directory")
+    savepoint.add_argument(
+        "--force",
+        action="store_true",
+        help="first remove members of the app's group that were killed, which stay for 45 s",
+    )
+    return savepoint
+
+
+def _add_restore(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    restore = add_parser(
+        "restore",
+        help="give an app the stores and offsets of a savepoint",
+        description="Writes the stores and the offsets of a savepoint into a cluster where the "
+        "app has none, in one transaction. The inputs must be there, with the records that follow "
+        "the savepoint. Then start the app as ever.",
+    )
+    add_connection_arguments(restore)
+    _add_app(restore)
+    restore.add_argument("place", metavar="file:///DIR", help="the directory of the savepoint")
+    return restore
 
 
 def _add_move(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:

@@ -40,6 +40,7 @@ from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
 from moldau.runtime.threads import here
+from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, StreamsError
@@ -185,7 +186,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
             )
         admin = left.enter_context(Admin(settings.of("admin")))
         layout = prepare(plan, settings, has_changelogs=True)
-        writer = left.enter_context(_writer(plan.app, settings))
+        writer = left.enter_context(abandoning_writer(plan.app, settings))
         if has_left(recorded_texts(admin, layout, settings), kept.id):
             kept.leave()
             return MoveResult(plan.app, 0, 0, _DONE_BEFORE)
@@ -193,7 +194,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         left_at: dict[TopicPartition, OffsetAndMetadata] = {}
-        records: list[tuple[str, int, ChangelogRecords]] = []
+        records: list[Outputs] = []
         rows, tasks = 0, 0
         versions = take_up(admin, kept, layout, settings)
         leaving = left_text(kept.id, kept.run)
@@ -209,7 +210,8 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
                 changelog = store.changelog(plan.app)
                 if changelog is not None and store.source_topic is None:
                     there = reader.changes(changelog, partition)
-                    records.append((changelog, partition, difference(store, there, changes)))
+                    changed = difference(store, there, changes)
+                    records.append(logged(changelog, partition, changed))
                     rows += len(changes)
         write_whole(writer, records, {plan.app: offsets, group_of(plan.app): left_at})
         kept.leave()
@@ -291,30 +293,37 @@ def _stores(
         yield store, changes_of(program, partition, store, rows_of(backings[store.name]))
 
 
-def _writer(app: str, settings: AppSettings) -> Producer[Any, Any]:
+def abandoning_writer(app: str, settings: AppSettings) -> Producer[Any, Any]:
     """Return what writes the changelogs. Starting it aborts what a move that was cut short has left
     open there, so that they can be read."""
     return fencing_producer(settings.of("producer"), f"{app}-move")
 
 
+def logged(topic: str, partition: int, changes: ChangelogRecords) -> Outputs:
+    """Return records for a partition of a changelog."""
+    where: list[int | None] = [partition] * len(changes)
+    return Outputs(topic, [*changes.keys], changes.values, changes.timestamps, partitions=where)
+
+
 def write_whole(
     producer: Producer[Any, Any],
-    records: list[tuple[str, int, ChangelogRecords]],
+    records: list[Outputs],
     offsets: Mapping[str, Offsets],
 ) -> None:
     """Write changelogs, and the offsets of groups, in one transaction."""
     with producer.transaction():
-        for topic, partition, changes in records:
-            if len(changes):
+        for each in records:
+            if len(each):
                 producer.send_many(
-                    topic,
-                    changes.values,
-                    keys=changes.keys,
-                    timestamps_ms=changes.timestamps,
-                    partition=partition,
+                    each.topic,
+                    each.values,
+                    keys=each.keys,
+                    headers=each.headers or None,
+                    timestamps_ms=each.timestamps,
+                    partition=each.partitions,
                 )
-        for group, each in offsets.items():
-            producer.send_offsets(each, GroupMetadata(group, -1, "", None))
+        for group, committed in offsets.items():
+            producer.send_offsets(committed, GroupMetadata(group, -1, "", None))
 
 
 class ChangelogReader:
@@ -335,23 +344,33 @@ class ChangelogReader:
     def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
         """Return the records of a partition before `end`, or all. Raise StreamsError if a
         transaction there stays open, or if nothing comes for a long time."""
-        found, where = ChangelogRecords(), TopicPartition(topic, partition)
+        found = ChangelogRecords()
+        try:
+            for chunk in self.chunks(topic, partition, 0, end):
+                rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
+                for key, value, time in rows:
+                    if key is not None:
+                        found.add(key, value, time)
+        except RecordsGone:  # by its retention, since the first offset was asked for
+            return self.changes(topic, partition, end)
+        return found
+
+    def chunks(
+        self, topic: str, partition: int, begin: int, end: int | None = None
+    ) -> Iterator[Chunk]:
+        """Yield the records from `begin` on, or from the first one that is there, as `changes`
+        does."""
+        where = TopicPartition(topic, partition)
         stop = self._end(where, end)
-        first = self._admin.list_offsets({where: EARLIEST})[where].offset
+        first = max(begin, self._admin.list_offsets({where: EARLIEST})[where].offset)
         wanted = TaskRanges(partition, Version(), (TopicRange(topic, first, stop),))
         try:
             with closing(RangeReader(self._settings, wanted)) as reader:
                 while reader.unread:
                     for _, chunk in reader.poll([topic]):
-                        rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
-                        for key, value, time in rows:
-                            if key is not None:
-                                found.add(key, value, time)
-        except RecordsGone:  # by its retention, since `first` was asked for
-            return self.changes(topic, partition, end)
+                        yield chunk
         except BrokersAway as error:
-            raise StreamsError(f"app={self._app}: {error}; then move the app again") from None
-        return found
+            raise StreamsError(f"app={self._app}: {error}; then start again") from None
 
     def _end(self, where: TopicPartition, wanted: int | None) -> int:
         """Return where the records end, at `wanted` at the latest, when all before are decided.

@@ -1,0 +1,1 @@
+"""Savepoints: the stores and offsets of an app at one commit, outside its cluster."""

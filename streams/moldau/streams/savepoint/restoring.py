@@ -1,0 +1,285 @@
+"""Give an app the stores and offsets of a savepoint, on a cluster where it has none.
+
+All is written in one transaction: the changelogs, what was left in repartition topics, the versions
+of stores, and the offsets of the group. So a restore that is cut short has restored nothing.
+
+With another number of partitions each row goes to the partition that its key has now, by the
+partitioner that the app declares for the inputs of the store. That is refused where it would be
+wrong: for rows that are not kept by the key of a record, and for records of an input that are not
+processed and lie where the earlier number of partitions has put them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.client import EARLIEST, LATEST, NewTopic, OffsetAndMetadata, TopicPartition
+from moldau.client.sync import Admin
+from moldau.runtime.real import RealClock
+from moldau.streams.engine.batches import Outputs
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.compile import stores_of
+from moldau.streams.plan.joins import StreamJoin
+from moldau.streams.plan.layout import Layout
+from moldau.streams.plan.partitioners import Partitioning
+from moldau.streams.plan.placement import placed_inputs, placements
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.store_versions import StoreVersion, version_key
+from moldau.streams.plan.topics import topology_topic
+from moldau.streams.plan.topology import KEY, to_keep
+from moldau.streams.plan.upgrade import kept_topology
+from moldau.streams.problems import StateError, StreamsError
+from moldau.streams.running import checked
+from moldau.streams.savepoint.place import SavepointPlace
+from moldau.streams.savepoint.savepoint import Savepoint, load, load_log
+from moldau.streams.spark.carrying import backings_of, restored_task
+from moldau.streams.spark.moving import (
+    ChangelogReader,
+    Offsets,
+    abandoning_writer,
+    stopped_offsets,
+    write_whole,
+)
+from moldau.streams.spark.topics import prepare
+from moldau.streams.state.migrating import require_readable
+from moldau.streams.state.spec import StoreKind
+from moldau.streams.worker import settings as rows
+from moldau.streams.worker.settings import AppSettings
+
+_BY_RECORD_KEY: Final = (
+    op.Aggregate, op.ToTable, op.TableAggregate, op.WindowAggregate, op.SessionAggregate,
+    op.SlidingAggregate, op.CountAggregate, StreamJoin,
+)  # fmt: skip
+_AFTER_KEY: Final = {StoreKind.WINDOW: 12, StoreKind.SESSION: 16}
+"""How many bytes of a changelog's key come after the key of the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """What a restore has written."""
+
+    app: str
+    tasks: int
+    rows: int
+    left_to_process: int
+    """Records in repartition topics that the app had not processed."""
+
+
+def restore(plan: Plan, place: SavepointPlace, given: Mapping[str, object]) -> RestoreResult:
+    """Write a savepoint into a cluster. Raise StreamsError if it does not fit; then nothing has
+    changed but that empty topics of the app may have been made."""
+    savepoint, settings = load(place), checked(given)
+    if savepoint.app != plan.app:
+        raise StreamsError(
+            f"savepoint={place.name}: it is of the app {savepoint.app}, not of {plan.app}"
+        )
+    to_keep(plan.app, savepoint.topology, kept_topology(plan), accepts_changes=False)
+    for program in plan.programs:
+        for store in program.stores:
+            require_readable(store, savepoint.versions.get(store.name, 1))
+    with ExitStack() as left:
+        admin = left.enter_context(Admin(settings.of("admin")))
+        if stopped_offsets(admin, plan.app):
+            raise StreamsError(
+                f"app={plan.app}: its group has offsets here, so it has run: moldau streams reset "
+                "lets it begin anew; then restore the savepoint"
+            )
+        layout = prepare(plan, settings, has_changelogs=True)
+        plan = layout.plan
+        _require_empty(admin, plan)
+        _make_kept(admin, layout, settings)
+        _require_divisible(savepoint, layout)
+        reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
+        offsets = _offsets(admin, savepoint, layout)
+        _require_placed(savepoint, layout, offsets, reader)
+        records = list(_records(place, savepoint, layout))
+        own = {topic.name for topic in plan.repartitions}
+        writer = left.enter_context(abandoning_writer(plan.app, settings))
+        write_whole(writer, [*records, _kept(plan, layout, savepoint)], {plan.app: offsets})
+    return RestoreResult(
+        plan.app,
+        sum(layout.tasks(program) for program in plan.programs),
+        sum(len(each) for each in records if each.topic not in own),
+        sum(len(each) for each in records if each.topic in own),
+    )
+
+
+def _require_empty(admin: Admin, plan: Plan) -> None:
+    own = [*(topic.name for topic in plan.repartitions), *plan.changelogs()]
+    listed = {each.name: len(each.partitions) for each in admin.list_topics()}
+    parts = [TopicPartition(name, at) for name in own for at in range(listed.get(name, 0))]
+    for where, each in admin.list_offsets(dict.fromkeys(parts, LATEST)).items():
+        if each.offset:
+            raise StreamsError(
+                f"app={plan.app}: {where} has records: moldau streams reset deletes the topics of "
+                "the app; then restore the savepoint"
+            )
+
+
+def _make_kept(admin: Admin, layout: Layout, settings: AppSettings) -> None:
+    name = topology_topic(layout.plan.app)
+    if name not in {each.name for each in admin.list_topics()}:
+        (kept,) = (each for each in layout.internal if each.name == name)
+        copies = settings.own[rows.replication_factor]
+        admin.create_topic(NewTopic(name, 1, copies, configs=dict(kept.configs)))
+
+
+def _require_divisible(savepoint: Savepoint, layout: Layout) -> None:
+    """Raise StateError for a store that cannot be divided anew, if it has to be."""
+    app = layout.plan.app
+    for program in layout.plan.programs:
+        for step in program.steps:
+            for store in stores_of(step):
+                topic = store.changelog(app) or ""
+                before = savepoint.counts.get(topic, layout.counts[topic])
+                if before == layout.counts[topic]:
+                    continue
+                if store.source_topic is not None:
+                    why = "its rows lie in the partitions of its input: write that topic anew"
+                elif not isinstance(step.operation, _BY_RECORD_KEY):
+                    why = "its rows are not kept by the key of a record"
+                elif not _placement(layout.plan, store.name):
+                    why = "a function chooses the partitions of its records"
+                else:
+                    continue
+                raise StateError(
+                    f"app={app} store={store.name}: the savepoint has {before} partitions, here "
+                    f"are {layout.counts[topic]}, and {why}: give the inputs {before} partitions"
+                )
+
+
+def _placement(plan: Plan, store: str) -> Partitioning | None:
+    """Return how the keys of a store are placed; None if a function of the app does it."""
+    free = {topic.name for topic in plan.repartitions if topic.is_free}
+    feeding = {name: topics for program in plan.programs for name, topics in program.feeding}
+    if free.intersection(feeding.get(store, ())):
+        return None
+    return placements(plan)[store].partitioning
+
+
+def _offsets(
+    admin: Admin, savepoint: Savepoint, layout: Layout
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets of all inputs. Raise StreamsError if one is not in the log here."""
+    plan = layout.plan
+    own = {topic.name for topic in plan.repartitions}
+    given = [topic for topic in layout.inputs() if topic not in own]
+    parts = [TopicPartition(topic, at) for topic in given for at in range(layout.counts[topic])]
+    begins = admin.list_offsets(dict.fromkeys(parts, EARLIEST))
+    ends = admin.list_offsets(dict.fromkeys(parts, LATEST))
+    for (topic, partition), each in savepoint.offsets.items():
+        where = TopicPartition(topic, partition)
+        if topic in given and where not in begins:
+            raise StreamsError(
+                f"app={plan.app}: {topic} has fewer partitions here than in the savepoint, which "
+                f"had {savepoint.counts[topic]}"
+            )
+        if where in begins and not begins[where].offset <= each.offset <= ends[where].offset:
+            raise StreamsError(
+                f"app={plan.app}: the savepoint goes on at offset {each.offset} of {where}, and "
+                f"the log here is from {begins[where].offset} to {ends[where].offset}: it is not "
+                "the same topic, or records have been deleted"
+            )
+    texts = _texts(savepoint, layout)
+    found = {}
+    for program in plan.programs:
+        for partition in range(layout.tasks(program)):
+            for topic in layout.topics(program, partition):
+                where = TopicPartition(topic, partition)
+                saved = savepoint.offsets.get((topic, partition))
+                at = 0 if topic in own else begins[where].offset
+                at = at if saved is None else saved.offset
+                found[where] = OffsetAndMetadata(at, metadata=texts[program.index, partition])
+    return found
+
+
+def _texts(savepoint: Savepoint, layout: Layout) -> dict[tuple[int, int], str]:
+    """Return the stream times of each task. Of one that has keys of several, the latest: a window
+    that was closed stays closed."""
+    found = {}
+    for program in layout.plan.programs:
+        count = layout.tasks(program)
+        saved = {
+            task[1]: texts for task, texts in savepoint.texts.items() if task[0] == program.index
+        }
+        for partition in range(count):
+            texts = saved.get(partition, ())
+            if len(saved) != count:
+                texts = tuple(text for each in saved.values() for text in each)
+            found[program.index, partition] = _latest(program, partition, texts)
+    return found
+
+
+def _latest(program: Program, partition: int, texts: Sequence[str]) -> str:
+    return restored_task(program, partition, backings_of(program), texts).metadata()
+
+
+def _require_placed(
+    savepoint: Savepoint, layout: Layout, offsets: Offsets, reader: ChangelogReader
+) -> None:
+    """Raise StateError if a record that is not processed lies where its key does not belong with
+    the number of partitions here."""
+    for topic, way in placed_inputs(layout.plan).items():
+        count, before = layout.counts[topic], savepoint.counts.get(topic)
+        if before is None or before == count:
+            continue
+        for partition in range(count):
+            at = offsets[TopicPartition(topic, partition)].offset
+            for chunk in reader.chunks(topic, partition, at):
+                for key in chunk.keys:
+                    if not way.fits(key, partition, count):
+                        raise StateError(
+                            f"app={layout.plan.app}: {topic}-{partition} has records after offset "
+                            f"{at} that lie where {before} partitions put them, and here are "
+                            f"{count}: let the app process all of them before the savepoint, and "
+                            "add partitions after it"
+                        )
+
+
+def _records(place: SavepointPlace, savepoint: Savepoint, layout: Layout) -> Iterator[Outputs]:
+    """Yield the records of all logs, each with its partition here."""
+    plan = layout.plan
+    stores = {
+        topic: store for program in plan.programs for store in program.stores
+        if store.source_topic is None and (topic := store.changelog(plan.app)) is not None
+    }  # fmt: skip
+    repartitions = {topic.name: topic for topic in plan.repartitions}
+    for log in savepoint.logs:
+        found, count = load_log(place, log), layout.counts[log.topic]
+        if savepoint.counts[log.topic] == count:
+            found.partitions = [log.partition] * len(found)
+        elif (store := stores.get(log.topic)) is not None:
+            way, after = _placement(plan, store.name), _AFTER_KEY.get(store.kind, 0)
+            assert way is not None
+            found.partitions = [
+                way.partition((key or b"")[: len(key or b"") - after], count) for key in found.keys
+            ]
+        elif repartitions[log.topic].is_free and len(found):
+            raise StateError(
+                f"app={plan.app}: records of {log.topic} are not processed, and a function of the "
+                "app chooses their partitions: let the app process all before the savepoint"
+            )
+        else:
+            to = repartitions[log.topic].partitioning
+            found.partitions = [
+                log.partition % count if key is None else to.partition(key, count)
+                for key in found.keys
+            ]
+        yield found
+
+
+def _kept(plan: Plan, layout: Layout, savepoint: Savepoint) -> Outputs:
+    """Return the topology, and the versions of the rows of all stores."""
+    found: dict[bytes | None, bytes | None] = {KEY: kept_topology(plan).encoded()}
+    for program in plan.programs:
+        for store in program.stores:
+            version = savepoint.versions.get(store.name, 1)
+            if version > 1:
+                for at in range(layout.tasks(program)):
+                    found[version_key(store.name, at)] = StoreVersion(version).encoded()
+    times = [RealClock().wall_ms()] * len(found)
+    where: list[int | None] = [0] * len(found)
+    return Outputs(topology_topic(plan.app), [*found], [*found.values()], times, partitions=where)

@@ -1,0 +1,135 @@
+"""A savepoint of an app that was killed under load, and the app that goes on from it elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from moldau.client import TopicPartition
+from moldau.client.sync import Admin, Consumer, Producer
+from moldau.testing import SyncEmbeddedBroker
+from tests.streams.real.running import ROOT, App
+
+LINES = [f"w{at % 17} w{at % 5}" for at in range(4000)]
+
+
+def streams(app: App, action: str, *words: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command on the app."""
+    command = [sys.executable, "-m", "moldau.cli", "streams", action]
+    command += [f"tests.streams.real.apps:{app.which}", *words, "-b", app.servers]
+    done = subprocess.run(  # noqa: S603 - our own command
+        command, env={**os.environ, "APP": app.name}, cwd=ROOT,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def copied(servers: str, other: str, topic: str) -> None:
+    """Write the records of a topic to the same offsets of a topic elsewhere."""
+    with Consumer(bootstrap_servers=servers) as consumer, Producer(bootstrap_servers=other) as to:
+        parts = consumer.partitions(topic)
+        ends = consumer.end_offsets(parts)
+        consumer.assign(parts)
+        consumer.seek_to_beginning(parts)
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+            for part in consumer.poll(0.2):
+                for each in part.records:
+                    to.send(topic, each.value, key=each.key, partition=part.partition)
+        to.flush()
+
+
+def counts(*lines: str) -> dict[str, int]:
+    return dict(Counter(word for line in lines for word in line.split()))
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+def test_an_app_that_was_killed_goes_on_in_another_cluster(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path, partitions: int
+) -> None:
+    name = f"saved-{tmp_path.name}".replace("_", "-")
+    here = App(moldau_broker.bootstrap_servers, name, tmp_path / "here")
+    here.folder.mkdir()
+    here.make()
+    place = f"file://{tmp_path}/savepoint"
+    running = here.start()
+    for first in range(0, len(LINES), 500):
+        here.write(*LINES[first : first + 500])
+        if first == 1500:
+            here.read(lambda found: found.get("w0", 0) > 20)
+            code, _, err = streams(here, "savepoint", place)
+            assert code == 1
+            assert "it still runs, with 1 worker in its group: stop it first" in err
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+
+    code, out, err = streams(here, "savepoint", place, "--force")
+    assert code == 0, err
+    assert "restore it with moldau streams restore tests.streams.real.apps:words" in out
+    code, _, err = streams(here, "savepoint", place, "--force")
+    assert "it has files already" in err
+
+    with SyncEmbeddedBroker({}) as other:
+        there = App(other.bootstrap_servers, name, tmp_path / "there")
+        there.folder.mkdir()
+        there.make()
+        code, _, err = streams(there, "restore", place)
+        assert code == 1
+        assert "it is not the same topic, or records have been deleted" in err
+        copied(here.servers, there.servers, f"{name}-lines")
+        if partitions > 2:
+            with Admin(bootstrap_servers=there.servers) as admin:
+                admin.delete_topics(own_topics(admin, name))
+                admin.create_partitions(f"{name}-lines", partitions)
+        code, out, err = streams(there, "restore", place)
+        assert code == 0, err
+        code, _, err = streams(there, "restore", place)
+        assert "its group has offsets here, so it has run" in err
+        running = there.start()
+        more = [f"w{at % 17} new" for at in range(200)]
+        there.write(*more)
+        expected = counts(*LINES, *more)
+        assert there.read(lambda found: found == expected) == expected
+        there.stop(running)
+        last = there.start("--state", str(tmp_path / "empty"))
+        there.write("w1 new")
+        expected = counts(*LINES, *more, "w1 new")
+        assert there.read(lambda found: found == expected) == expected, "from the changelogs alone"
+        there.stop(last)
+
+
+def own_topics(admin: Admin, name: str) -> list[str]:
+    """The topics that a restore has made, which is refused after it has made them."""
+    inputs = {f"{name}-{each}" for each in ("lines", "out", "largest")}
+    return [each.name for each in admin.list_topics() if each.name.startswith(name)
+            and each.name not in inputs]  # fmt: skip
+
+
+def test_a_damaged_file_is_refused(moldau_broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
+    name = f"damaged-{tmp_path.name}".replace("_", "-")
+    app = App(moldau_broker.bootstrap_servers, name, tmp_path).make()
+    running = app.start()
+    app.write("a b a")
+    app.read(lambda found: found == {"a": 2, "b": 1})
+    app.stop(running)
+    code, _, err = streams(app, "savepoint", f"file://{tmp_path}/savepoint")
+    assert code == 0, err
+    logs = (tmp_path / "savepoint").glob("*.log")
+    log = max(logs, key=lambda each: each.stat().st_size)
+    log.write_bytes(log.read_bytes()[:-1])
+    with SyncEmbeddedBroker({}) as other:
+        there = App(other.bootstrap_servers, name, tmp_path)
+        there.make()
+        copied(app.servers, there.servers, f"{name}-lines")
+        code, _, err = streams(there, "restore", f"file://{tmp_path}/savepoint")
+        assert code == 1
+        assert f"the file {log.name} is missing or damaged" in err
+        with Consumer(bootstrap_servers=there.servers) as consumer:
+            where = TopicPartition(f"{name}-counts-changelog", 0)
+            assert consumer.end_offsets([where]) == {where: 0}
