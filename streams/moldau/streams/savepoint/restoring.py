@@ -82,11 +82,7 @@ def restore(plan: Plan, place: SavepointPlace, given: Mapping[str, object]) -> R
             require_readable(store, savepoint.versions.get(store.name, 1))
     with ExitStack() as left:
         admin = left.enter_context(Admin(settings.of("admin")))
-        if stopped_offsets(admin, plan.app):
-            raise StreamsError(
-                f"app={plan.app}: its group has offsets here, so it has run: moldau streams reset "
-                "lets it begin anew; then restore the savepoint"
-            )
+        _require_no_progress(admin, plan.app)
         layout = prepare(plan, settings, has_changelogs=True)
         plan = layout.plan
         _require_empty(admin, plan)
@@ -105,6 +101,19 @@ def restore(plan: Plan, place: SavepointPlace, given: Mapping[str, object]) -> R
         sum(len(each) for each in records if each.topic not in own),
         sum(len(each) for each in records if each.topic in own),
     )
+
+
+def _require_no_progress(admin: Admin, app: str) -> None:
+    """Raise StreamsError if the app has read something here. After a reset it has offsets, too:
+    those of the beginnings."""
+    committed = stopped_offsets(admin, app)
+    begins = admin.list_offsets(dict.fromkeys(committed, EARLIEST)) if committed else {}
+    for where, each in committed.items():
+        if each.offset != begins[where].offset:
+            raise StreamsError(
+                f"app={app}: its group has offset {each.offset} of {where}, so it has run here: "
+                "moldau streams reset lets it begin anew; then restore the savepoint"
+            )
 
 
 def _require_empty(admin: Admin, plan: Plan) -> None:
