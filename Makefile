@@ -57,6 +57,11 @@ $(VENV)/.spark-archive: $(VENV)/.demo
 	@$(BIN)/moldau spark warm || echo "Spark will start without an archive of its classes"
 	@touch $@
 
+# Kept with the jars, for all clones of a machine.
+$(VENV)/.kafka-archive: $(VENV)/.peers
+	@$(BIN)/python -m tests.peers.class_archive
+	@touch $@
+
 $(VENV)/.stream-peers: $(VENV)/.made
 	$(INSTALL) --group stream-peers
 	@touch $@
@@ -77,7 +82,7 @@ $(VENV)/.release: $(VENV)/.made
 venv: $(VENV)/.made ## make .venv with moldau and its tools
 
 .PHONY: peers
-peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs $(VENV)/.release ## install other clients, the fuzzer, mkdocs and zig: for conformance, bench, fuzz and wheels
+peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.kafka-archive $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs $(VENV)/.release ## install other clients, the fuzzer, mkdocs and zig: for conformance, bench, fuzz and wheels
 
 .PHONY: demo
 demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots; ENGINE=spark runs the Streams app on Spark, KEEP=1 leaves it running with the console
@@ -121,7 +126,7 @@ LEFT_OUT := build/deep-tests-left-out.json
 # One word: pytest would take a second one for a folder, and not find the options of tests/.
 REACHED = $(if $(MINUTES),--left-out=$(LEFT_OUT))
 .PHONY: test-deep
-test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.release ## tests with Java, Spark, other clients, wheels, and the tests of the tests
+test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.kafka-archive $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.release ## tests with Java, Spark, other clients, wheels, and the tests of the tests
 	$(if $(MINUTES),@$(BIN)/python -m tests.reach $(LEFT_OUT) --minutes $(MINUTES) \
 	  --workers $(DEEP_WORKERS) --spark-workers $(SPARK_WORKERS))
 	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(REACHED) $(ARGS); others=$$?; \

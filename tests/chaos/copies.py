@@ -64,7 +64,7 @@ def words_of(library: str) -> list[str]:
         kafka = fetch()
         jvm = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         source = Path(__file__).with_name("TransactionalCopier.java")
-        return [kafka.java, *jvm, "-cp", kafka.class_path, str(source)]
+        return [*kafka.command(*jvm), str(source)]
     if library == "franz":
         return [go_program("copier")]
     return [sys.executable, "-m", "tests.chaos.copying", library]

@@ -139,7 +139,7 @@ def crew_of(kafka: ApacheKafka, servers: str, home: Path, crew: Crew) -> list[Wo
     words = (servers, TOPIC, GROUP, f"{crew.consumers}")
     source = Path(__file__).with_name("ShareWorkers.java")
     jvm = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    java = (kafka.java, *jvm, "-cp", kafka.class_path, str(source), *words)
+    java = (*kafka.command(*jvm), str(source), *words)
     ours = (sys.executable, "-m", "tests.chaos.sharing", *words)
     workers = [Worker("ours", ours, home, number) for number in range(crew.ours)]
     return workers + [Worker("java", java, home, number) for number in range(crew.java)]

@@ -52,7 +52,7 @@ def _python(module: str, needs: str) -> Callable[[], Sequence[str]]:
 def _java() -> Sequence[str]:
     kafka = fetch_or_skip()
     source = HERE / "programs" / "JavaClient.java"
-    return (kafka.java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka.class_path, str(source))
+    return (*kafka.command("-Xmx256m", "-XX:TieredStopAtLevel=1"), str(source))
 
 
 def _kafkajs() -> Sequence[str]:

@@ -189,7 +189,7 @@ def _verifiable(wish: Wish, folder: Path) -> Command:
     settings = _java_settings(wish)
     file = folder / f"{wish.name}.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    command = [kafka.java, *TOOL_JVM, "-cp", kafka.class_path]
+    command = kafka.command(*TOOL_JVM)
     command += ["org.apache.kafka.tools.VerifiableConsumer", "--verbose", "--enable-autocommit"]
     command += ["--bootstrap-server", wish.bootstrap, "--topic", wish.topic]
     command += ["--group-id", wish.group, "--command-config", str(file)]
@@ -217,7 +217,7 @@ def _read_verifiable(line: str, owned: frozenset[int]) -> Iterable[Fact]:
 
 def _console(wish: Wish, _: Path) -> Command:
     kafka = fetch_or_skip()
-    command = [kafka.java, *TOOL_JVM, "-cp", kafka.class_path]
+    command = kafka.command(*TOOL_JVM)
     command += ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--from-beginning"]
     command += ["--bootstrap-server", wish.bootstrap, "--topic", wish.topic, "--group", wish.group]
     for name in ("partition", "offset"):

@@ -44,11 +44,7 @@ class Instance:
     def __init__(self, kafka: ApacheKafka, bootstrap: str, state: Path, threads: int) -> None:
         given = (bootstrap, "words", str(state), str(threads))
         command = [
-            kafka.java,
-            "-XX:TieredStopAtLevel=1",
-            "-Xmx256m",
-            "-cp",
-            kafka.class_path,
+            *kafka.command("-XX:TieredStopAtLevel=1", "-Xmx256m"),
             str(PROGRAM),
             *given,
         ]

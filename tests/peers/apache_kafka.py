@@ -13,6 +13,7 @@ half done.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -31,6 +32,11 @@ VERSION: Final = "4.3.1"
 NEWEST: Final = "4.4.0"
 LIBS_VARIABLE: Final = "MOLDAU_KAFKA_LIBS"
 FETCH_TIMEOUT_S: Final = 900
+QUIET_ARCHIVE: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""A Java that cannot use an archive says nothing of it, and runs without."""
+SHORT_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""A program that ends soon spends more on the second compiler than that saves: to compile a source
+file takes half of the CPU without it."""
 
 _LOG4J_VERSION: Final = "2.25.4"
 # What each brings (Maven resolves what they need in turn).
@@ -70,11 +76,29 @@ class ApacheKafka:
     def class_path(self) -> str:
         return os.pathsep.join(f"{folder}{os.sep}*" for folder in (self.libs, *self.more))
 
+    @property
+    def archive(self) -> Path:
+        """Where the archive of the classes is kept (tests/peers/class_archive.py), under a name
+        of its own for each Java and each folder of jars."""
+        home = Path(self.java).resolve().parent.parent
+        release = home / "release"
+        version = release.read_bytes() if release.exists() else b""
+        fetched = self.libs.stat().st_mtime_ns if self.libs.exists() else 0
+        key = hashlib.sha256(version + f"{home} {self.libs} {fetched}".encode()).hexdigest()
+        return cache_folder() / "classes" / f"{self.version}-{key[:16]}.jsa"
+
+    def command(self, *options: str) -> list[str]:
+        """Return the beginning of a command that runs a class of the jars, or a source file: Java,
+        its options and the class path, with the archive of classes if there is one."""
+        archive = self.archive
+        used = [f"-XX:SharedArchiveFile={archive}", *QUIET_ARCHIVE] if archive.exists() else []
+        return [self.java, *options, *used, "-cp", self.class_path]
+
     def run_source(
         self, source: Path, lines: Sequence[str], *, timeout_s: float = 300, heap: str = "256m"
     ) -> list[str]:
         """Run one Java source file on Kafka's class path; one answer line for each input line."""
-        command = [self.java, f"-Xmx{heap}", "-cp", self.class_path, str(source)]
+        command = [*self.command(f"-Xmx{heap}", *SHORT_JVM), str(source)]
         done = subprocess.run(  # noqa: S603 - our own file, run by the java that was found
             command,
             input="".join(f"{line}\n" for line in lines),

@@ -33,13 +33,13 @@ from moldau.ids import format_uuid
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.runtime.node_processes import free_ports
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import SHORT_JVM, ApacheKafka, fetch_or_skip
 from tests.peers.held_back import asked_for_ms, held_back
 
 HOST: Final = "127.0.0.1"
 NODE_ID: Final = 1
 # What a test wants of a JVM: to be up soon and to need little.
-SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+SMALL_JVM: Final = (*SHORT_JVM, "-Xshare:auto")
 TOOL_JVM: Final = ("-Xmx256m", *SMALL_JVM)
 # What Kafka's own start script sets: for benches.
 SERVER_JVM: Final = (
@@ -163,13 +163,12 @@ class KafkaBroker:
         if not (self.data / "meta.properties").exists():
             self._format()
         command = [
-            self.kafka.java,
-            f"-Xmx{self.options.heap}",
-            f"-Xms{self.options.heap}",
-            *self.options.jvm,
-            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-            "-cp",
-            self.kafka.class_path,
+            *self.kafka.command(
+                f"-Xmx{self.options.heap}",
+                f"-Xms{self.options.heap}",
+                *self.options.jvm,
+                f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            ),
             "kafka.Kafka",
             str(self.folder / "server.properties"),
         ]
@@ -301,11 +300,7 @@ def run_tool(
         logging = Path(scratch) / "log4j2.properties"
         logging.write_text(_LOG_LEVEL_FILE, encoding="utf-8")
         command = [
-            kafka.java,
-            *jvm,
-            f"-Dlog4j2.configurationFile={logging}",
-            "-cp",
-            kafka.class_path,
+            *kafka.command(*jvm, f"-Dlog4j2.configurationFile={logging}"),
             main,
             *arguments,
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,29 @@ def test_a_program_that_dies_is_an_error_that_shows_its_last_words(
     kafka = apache_kafka.ApacheKafka("9.9", tmp_path, str(machine.bin / "java"))
     with pytest.raises(RuntimeError, match="ended with 3 after 0 of 1 answers: dying"):
         kafka.run_source(tmp_path / "Any.java", ["one"])
+
+
+def test_classes_come_from_an_archive_once_one_was_made(machine: Machine, tmp_path: Path) -> None:
+    machine.install_jdk()
+    machine.install("mvn", _MAVEN_THAT_WORKS)
+    kafka = apache_kafka.fetch("9.9")
+    plain = [kafka.java, "-Xmx9m", "-cp", kafka.class_path]
+    assert kafka.command("-Xmx9m") == plain
+
+    kafka.archive.parent.mkdir()
+    kafka.archive.touch()
+    options = [f"-XX:SharedArchiveFile={kafka.archive}", *apache_kafka.QUIET_ARCHIVE]
+    assert kafka.command("-Xmx9m") == [*plain[:2], *options, *plain[2:]]
+
+
+def test_an_archive_belongs_to_one_java_and_one_folder_of_jars(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.install("java")
+    kafka = apache_kafka.ApacheKafka("9.9", tmp_path, str(machine.bin / "java"))
+    first = kafka.archive
+    (machine.bin.parent / "release").write_text('JAVA_VERSION="18"')
+    second = kafka.archive
+    (tmp_path / "kafka-clients-9.9.jar").touch()
+    os.utime(tmp_path, (1, 1))
+    assert len({first, second, kafka.archive}) == 3

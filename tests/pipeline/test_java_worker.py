@@ -49,11 +49,7 @@ def java_worker(bootstrap: str, folder: Path, directory: Path) -> Iterator[str]:
     with (folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - the Java that was found
             [
-                kafka.java,
-                "-Xmx512m",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                kafka.class_path,
+                *kafka.command("-Xmx512m", "-XX:TieredStopAtLevel=1"),
                 main,
                 file,
             ],

@@ -25,6 +25,7 @@ from tests.broker.controller.cluster import CLUSTER_ID, Cluster, schema, topic
 from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.kafka_broker import SMALL_JVM, TOOL_JVM
 
 pytestmark = pytest.mark.real
 
@@ -32,7 +33,7 @@ NOW = 1_700_000_000_000
 
 
 def run(kafka: ApacheKafka, *arguments: str) -> str:
-    command = [kafka.java, "-Xmx256m", "-cp", kafka.class_path, *arguments]
+    command = [*kafka.command(*TOOL_JVM), *arguments]
     done = subprocess.run(  # noqa: S603 - fixed arguments
         command, capture_output=True, text=True, timeout=120, check=False
     )
@@ -128,7 +129,7 @@ def test_kafka_goes_on_where_our_controller_stopped(kafka: ApacheKafka, tmp_path
     client_port, controller_port = free_port(), free_port()
     written(tmp_path, controller_port)
     settings = settings_for(tmp_path, client_port, controller_port)
-    command = [kafka.java, "-Xmx300m", "-cp", kafka.class_path, "kafka.Kafka", str(settings)]
+    command = [*kafka.command("-Xmx300m", *SMALL_JVM), "kafka.Kafka", str(settings)]
     with (tmp_path / "out").open("wb") as out:
         broker = subprocess.Popen(command, stdout=out, stderr=out)  # noqa: S603 - fixed arguments
     try:

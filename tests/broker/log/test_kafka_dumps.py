@@ -15,12 +15,13 @@ from moldau.broker.log.transaction_index import AbortedTransaction, TransactionI
 from moldau.runtime.real_files import RealFiles
 from tests.broker.log.producing import NOW, data_batch, marker_batch
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.kafka_broker import TOOL_JVM
 
 
 def dumped(path: str) -> str:
     kafka = fetch_or_skip()
     dump = "org.apache.kafka.tools.DumpLogSegments"
-    command = [kafka.java, "-Xmx128m", "-cp", kafka.class_path, dump, "--files", path]
+    command = [*kafka.command(*TOOL_JVM), dump, "--files", path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
     return done.stdout
 

@@ -19,6 +19,7 @@ from moldau.records import Codec, ControlType, Producer, encode_control_batch
 from moldau.runtime.real_files import RealFiles
 from tests.broker.log.machine import NOW, batch
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.kafka_broker import TOOL_JVM
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 COMPLAINTS = ("Mismatches in", "Found ", "isvalid: false", "Exception", "do not match", "non-")
@@ -48,7 +49,7 @@ def dump(paths: list[Path], *options: str) -> str:
     """What Kafka's tool prints about files."""
     kafka = fetch_or_skip()
     names = ",".join(map(str, paths))
-    command = [kafka.java, "-Xmx256m", "-cp", kafka.class_path]
+    command = kafka.command(*TOOL_JVM)
     command += ["org.apache.kafka.tools.DumpLogSegments", "--files", names, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ from moldau.cli.command import UsageError
 from moldau.config import Settings
 from moldau.runtime.real_files import RealFiles
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.kafka_broker import TOOL_JVM
 
 NODE = {
     "KAFKA_NODE_ID": "4",
@@ -150,7 +151,7 @@ def test_apache_kafka_writes_the_same_settings_from_the_same_variables(tmp_path:
     (folders["mounted"] / "server.properties").write_text("node.id=9\nnum.partitions=3\n")
     words = [f"-{name[0].upper()}={folder}" for name, folder in folders.items()]
     subprocess.run(  # noqa: S603
-        [kafka.java, "-cp", kafka.class_path, "kafka.docker.KafkaDockerWrapper", "setup", *words],
+        [*kafka.command(*TOOL_JVM), "kafka.docker.KafkaDockerWrapper", "setup", *words],
         env={"PATH": os.environ["PATH"], **variables},
         capture_output=True,
         check=False,

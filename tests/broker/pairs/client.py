@@ -35,7 +35,7 @@ def words_of(client: str) -> tuple[str, ...]:
     """Return the command line of a client's program; skip the test where it cannot be had."""
     if client == "java":
         kafka = fetch_or_skip()
-        return (kafka.java, *_JVM, "-cp", kafka.class_path, str(_JAVA))
+        return (*kafka.command(*_JVM), str(_JAVA))
     if client == "franz-go":
         return (go_program("pairs"),)
     return (sys.executable, "-m", "tests.broker.pairs.program")

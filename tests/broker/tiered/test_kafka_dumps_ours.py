@@ -12,6 +12,7 @@ from moldau.broker.tiered.remote_segment import DeletionState, PartitionDeletion
 from moldau.records import BatchBuilder
 from tests.broker.tiered.segments import NOW, TOPIC, TOPIC_ID, changed, segment
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.kafka_broker import TOOL_JVM
 
 EVENTS = (
     segment(1, range(10, 20), ((3, 10), (4, 15))),
@@ -30,7 +31,7 @@ def test_kafka_decodes_each_record(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes(builder.build()))
     dump = "org.apache.kafka.tools.DumpLogSegments"
-    command = [kafka.java, "-Xmx128m", "-cp", kafka.class_path, dump]
+    command = [*kafka.command(*TOOL_JVM), dump]
     command += ["--remote-log-metadata-decoder", "--files", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
     lines = [line for line in done.stdout.splitlines() if "payload" in line]

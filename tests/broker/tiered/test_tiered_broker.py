@@ -47,6 +47,7 @@ from tests.broker.tiered.tiered_house import (
 )
 from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.kafka_broker import TOOL_JVM
 
 pytestmark = pytest.mark.real
 
@@ -348,7 +349,7 @@ def test_kafka_reads_the_topic_of_remote_segments(tmp_path: Path) -> None:
     kafka = fetch_or_skip()
 
     def dumped(files: Sequence[Path]) -> str:
-        command = [kafka.java, "-Xmx128m", "-cp", kafka.class_path]
+        command = kafka.command(*TOOL_JVM)
         command += ["org.apache.kafka.tools.DumpLogSegments", "--remote-log-metadata-decoder"]
         command += ["--files", ",".join(map(str, files))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603

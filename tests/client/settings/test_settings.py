@@ -32,6 +32,7 @@ from moldau.runtime import Runtime
 from tests.client.page import PAGE, render
 from tests.client.world import BOOTSTRAP, ClientWorld
 from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.kafka_broker import TOOL_JVM
 
 # Java must be told how to make bytes; here records are bytes without it.
 NULL_HERE: Final = frozenset(
@@ -304,7 +305,7 @@ _REFUSED = {"bootstrap.controllers"}
 def test_every_setting_of_kafkas_clients_is_known_with_its_default(known: Known) -> None:
     config, table, own = known
     kafka = fetch_or_skip()
-    command = [kafka.java, "-cp", f"{kafka.libs}/*", f"org.apache.kafka.clients.{config}"]
+    command = [*kafka.command(*TOOL_JVM), f"org.apache.kafka.clients.{config}"]
     page = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603
     theirs = {name: dict(_FACT.findall(facts)) for name, facts in _ENTRY.findall(page)}
     assert len(theirs) > 60

@@ -48,7 +48,7 @@ def java_worker(
     with (
         log.open("wb") as output,
         subprocess.Popen(  # noqa: S603 - the java that was found
-            [kafka.java, "-Xmx256m", "-cp", kafka.class_path, main, str(path)],
+            [*kafka.command("-Xmx256m"), main, str(path)],
             stdout=output,
             stderr=subprocess.STDOUT,
         ) as process,
