@@ -23,6 +23,7 @@ from typing import Any, Final
 import pytest
 
 from tests import soak
+from tests.change import day
 
 ROOT: Final = Path(__file__).parent.parent
 DURATIONS: Final = ROOT / "tests" / "durations.toml"
@@ -34,6 +35,11 @@ HEADER: Final = """\
 # Renewed by `make test ARGS="--write-durations"`, and by the same of `make test-deep`; capped by
 # tests/architecture/test_durations.py. `total` is that of the quick suite.
 """
+
+DAYS: Final = 3
+"""What takes turns has all run in so many days."""
+ARCHITECTURE: Final = "tests/architecture/"
+"""`make check` runs these. Each process of tests would read all sources again."""
 
 LONG_S: Final = 1
 """A file that takes so many seconds or more is long: all that are written down."""
@@ -176,7 +182,9 @@ def is_left_out(path: str, expression: str) -> bool:
     """Whether no test of the file or folder can be chosen by `-m expression`, one of those of the
     Makefile: it need not be imported then, which takes a worker up to seconds."""
     if expression.startswith("not deep"):
-        return is_deep_file(path) or (expression.endswith(" and not long") and path in long_files())
+        if path.startswith(ARCHITECTURE) or is_deep_file(path):
+            return True
+        return expression.endswith(" and not long") and path in long_files()
     is_test = path.rpartition("/")[2].startswith("test_")
     if expression.startswith("(deep") and is_test and not may_be_deep(path):
         return True
@@ -199,12 +207,23 @@ def long_files() -> frozenset[str]:
     return frozenset(file for file, seconds in files.items() if seconds >= LONG_S)
 
 
-def seeds(every: Iterable[int], quick: int) -> list[Any]:
-    """Parameters of a test: the first `quick` are of both suites, the others of the deep one, where
-    they are soak."""
+@cache
+def today() -> int:
+    """Return the number of the day of HEAD: a run of one commit is always the same."""
+    return day(ROOT)
+
+
+def seeds(every: Iterable[int], quick: int, turns: int = 0) -> list[Any]:
+    """Parameters of a test: the first `quick` are of both suites, and of the `turns` after them a
+    third, another one each day. The others are of the deep suite, where they are soak."""
     more = (pytest.mark.deep, pytest.mark.soak)
+
+    def is_quick(number: int) -> bool:
+        is_its_day = (number - quick) % DAYS == today() % DAYS
+        return number < quick or (number < quick + turns and is_its_day)
+
     return [
-        pytest.param(each, marks=more if number >= quick else ())
+        pytest.param(each, marks=() if is_quick(number) else more)
         for number, each in enumerate(every)
     ]
 

@@ -28,6 +28,7 @@ QUICK, SPARK, OTHERS = (
         ("tests/conformance/test_clients.py", {SPARK}),
         ("tests/examples/test_shop_demo.py", {QUICK, OTHERS}),
         ("tests/broker/replication/test_purgatory.py", {SPARK, OTHERS}),
+        ("tests/architecture/test_names.py", {QUICK, SPARK, OTHERS}),
         ("tests/", {}),
     ],
 )
@@ -47,6 +48,20 @@ def test_the_first_seeds_are_of_both_suites() -> None:
 
     more = [pytest.mark.deep, pytest.mark.soak]
     assert marks == [[], more, more]
+
+
+def test_each_seed_that_takes_turns_is_quick_on_one_day_of_three(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = []
+    for number in range(20_000, 20_003):
+        monkeypatch.setattr(suites, "today", lambda number=number: number)
+        made = suites.seeds(range(9), quick=1, turns=6)
+        days.append({each.values[0] for each in made if not each.marks})
+
+    assert {0} == days[0] & days[1] == days[1] & days[2] == days[0] & days[2]
+    assert set().union(*days) == set(range(7)), "the last two never take a turn"
+    assert {len(each) for each in days} == {3}
 
 
 def test_a_deep_test_in_a_file_that_does_not_look_so_is_refused(

@@ -15,6 +15,7 @@ import pytest
 
 from moldau.runtime.simulated.self_check import repeat_elsewhere
 from moldau.runtime.simulated.trace import Fingerprint
+from tests import suites
 from tests.broker.cluster.storm import run_cluster
 from tests.memory import give_back
 
@@ -25,7 +26,7 @@ BAD_SEEDS = [
     for line in (Path(__file__).parent / "bad_seeds.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
-SEEDS = range(1, 3)
+SEEDS = (1, *reversed(BAD_SEEDS), 2)
 FRESH = int(os.environ.get("MOLDAU_STORM_CYCLES", "100"))
 BLOCK = 10
 
@@ -34,7 +35,7 @@ def scenario(seed: int) -> Fingerprint:
     return run_cluster(seed).fingerprint
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, *BAD_SEEDS])
+@pytest.mark.parametrize("seed", suites.seeds(SEEDS, quick=2, turns=len(SEEDS) - 2))
 def test_a_cluster_survives_a_storm(seed: int) -> None:
     assert run_cluster(seed).counts["acknowledged"] > 10
 

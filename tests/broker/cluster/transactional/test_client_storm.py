@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from tests import suites
 from tests.broker.cluster.transactional.client_mutants import CLIENT_MUTANTS
 from tests.broker.cluster.transactional.client_storm import run_client_storm
 from tests.broker.simulation.search import Mutant, hunt_down
@@ -28,7 +29,10 @@ BLOCK = 10
 
 @pytest.mark.parametrize(
     "seed",
-    [*SEEDS, *(pytest.param(each, marks=pytest.mark.deep) for each in (LOST_ID, DONE_SINCE))],
+    [
+        *suites.seeds(SEEDS, quick=2, turns=3),
+        *(pytest.param(each, marks=pytest.mark.deep) for each in (LOST_ID, DONE_SINCE)),
+    ],
 )
 def test_programs_survive_a_storm(seed: int) -> None:
     counts = run_client_storm(seed).counts
