@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from html import unescape
+from typing import Any, Final
 
 import httpx2
 
@@ -37,6 +39,8 @@ async def use(servers: str) -> None:
         await consumer.commit({("orders", 1): 2})
 
 
+POLL: Final = re.compile(r'hx-get="(/topics/[^"/]*/search/[^"]*)"')
+"""Where a page looks for what a search has found."""
 RULES = DoorRules((FORM,), ("console",), has_sessions=True)
 USERS = dict.fromkeys(("ann", "bob", "eve", "ivy", "zoe"), "-")
 
@@ -67,3 +71,14 @@ async def browser(
                 yield client
         finally:
             await connection.aclose()
+
+
+async def finished(
+    client: httpx2.AsyncClient, page: httpx2.Response, auth: httpx2.BasicAuth | None = None
+) -> httpx2.Response:
+    """Look again as the page's script does, until the search has ended."""
+    given: dict[str, Any] = {} if auth is None else {"auth": auth}
+    while found := POLL.search(page.text):
+        path = unescape(found[1]).partition("?")[0]
+        page = await client.get(path, headers={"HX-Target": "progress"}, **given)
+    return page

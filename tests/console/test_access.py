@@ -20,7 +20,10 @@ from moldau.console.access.policy_file import read_policy
 from moldau.console.access.roles import UNKNOWN, Login
 from moldau.console.access.visitor import Access
 from moldau.console.connection import Connection
-from moldau.console.pages.messages import Message, MessageQuery, tail
+from moldau.console.pages.messages import tail
+from moldau.console.search.message import Message
+from moldau.console.search.query import MessageQuery
+from moldau.console.search.searches import Wanted
 from moldau.link.http.protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
@@ -28,7 +31,7 @@ from moldau.testing import EmbeddedBroker
 from tests.console.apache_stub import NAME as PINS
 from tests.console.apache_stub import SINK, apache_stub
 from tests.console.change_forms import FORMS
-from tests.console.shown import browser, use
+from tests.console.shown import browser, finished, use
 
 pytestmark = pytest.mark.real
 
@@ -201,7 +204,8 @@ def test_messages_are_masked_for_all_but_admins_also_where_they_are_searched_and
             assert "t-1" in hidden
             for text, count in ((MAIL, 0), (CARD, 0), ("41111", 0), ("***1111", 1)):
                 query = {"text": text}
-                found = (await client.get(path, params=query, auth=by("bob"))).text
+                page = await client.get(path, params=query, auth=by("bob"))
+                found = (await finished(client, page, by("bob"))).text
                 assert found.count("<summary><code>") == count, text
             assert "Copy into the form" in seen
             copied = await client.get(
@@ -222,7 +226,7 @@ def test_a_followed_topic_is_masked() -> None:
             connection = Connection({"bootstrap.servers": servers}, runtime)
             mask = access().of(Login("bob")).mask("orders")
             try:
-                followed = tail(connection, "orders", [0, 1], MessageQuery(), mask)
+                followed = tail(connection, Wanted("orders", [0, 1], MessageQuery(), mask))
                 async with aclosing(followed) as parts, asyncio.timeout(TAIL_S):
                     assert await anext(parts) == []
                     await send(servers)

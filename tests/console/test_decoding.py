@@ -18,6 +18,7 @@ from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
 from moldau.values.wire import frame
 from tests.console.schemas import BIG, SCHEMAS
+from tests.console.shown import finished
 from tests.registry.served import process
 
 pytestmark = pytest.mark.real
@@ -59,7 +60,7 @@ async def _page(servers: str, url: str, path: str, access: Access | None = None)
         served(runtime, settings, ("127.0.0.1", 0), None, access) as address,
         httpx2.AsyncClient(base_url=address, timeout=120) as client,
     ):
-        page = await client.get(path)
+        page = await finished(client, await client.get(path))
         assert page.status_code == 200, page.text
         return page.text
 

@@ -12,13 +12,13 @@ import httpx2
 import pytest
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
-from moldau.console.pages.messages import SHOWN
 from moldau.console.pages.texts import SHOWN_BYTES
+from moldau.console.search.sweep import SHOWN
 from moldau.console.server import served
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.cells import Cells
-from tests.console.shown import EXACT, browser, use
+from tests.console.shown import EXACT, browser, finished, use
 
 pytestmark = pytest.mark.real
 
@@ -95,6 +95,7 @@ def test_messages_newest_first_from_an_offset_and_by_their_text() -> None:
         at = await client.get("/topics/orders/messages?from=offset&at=3&partition=1")
         assert [row[1].strip() for row in Cells(at.text).rows if len(row) == 5] == ["3", "4"]
         found = await client.get('/topics/orders/messages?text="id": 2,')
+        found = await finished(client, found)
         assert [row[1].strip() for row in Cells(found.text).rows if len(row) == 5] == ["2"]
         assert "Looked at 5 records" in found.text
         late = await client.get("/topics/orders/messages?from=time&at=2000-01-01T00:00:00Z")
@@ -123,6 +124,7 @@ def test_the_newest_are_shown_where_the_end_of_a_log_has_none_and_a_text_far_ins
         assert "Looked at 5 records." in newest.text
         for start in ("newest", "oldest"):
             page = await client.get(f"/topics/orders/messages?text=needle&from={start}")
+            page = await finished(client, page)
             (row,) = [row for row in Cells(page.text).rows if len(row) == 5]
             assert [cell.strip() for cell in row[:2]] == ["0", "0"]
             assert "(40,006 characters in all)" in page.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from importlib.resources import files
 
 import pytest
@@ -11,10 +10,10 @@ from moldau.client.admin.configs import ConfigEntry, ConfigSource
 from moldau.client.admin.progress import PartitionProgress
 from moldau.console.pages.cluster import SettingRow, meaning_of
 from moldau.console.pages.groups import destination_of, movable
-from moldau.console.pages.messages import SHOWN, FoundMessages, Message, readable
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm
 from moldau.console.pages.texts import SHOWN_BYTES, indented, moment, number, size, text_of
+from moldau.console.search.query import readable
 from moldau.ids import ZERO_UUID
 from moldau.link.metadata import Partition, Topic, TopicPartition
 from moldau.operations.offsets import OffsetChange, PartitionOffsets
@@ -160,19 +159,6 @@ def test_a_setting_of_few_values_has_choices_and_keeps_its_own() -> None:
     assert odd.choices[0] == "delete,compact"
     assert odd.is_own
     assert SettingRow.of(entry("retention.bytes", None)).choices == ()
-
-
-@pytest.mark.parametrize("is_newest", [True, False])
-def test_only_what_is_shown_is_kept_while_matches_come(*, is_newest: bool) -> None:
-    given = [Message(0, at, at // 2, "", "", (), (None, b"x" * 9)) for at in range(2_000)]
-    expected = given[: -SHOWN - 1 : -1] if is_newest else given[:SHOWN]
-    random.Random(7).shuffle(given)
-    found = FoundMessages()
-    for begin in range(0, len(given), 500):
-        found.messages += given[begin : begin + 500]
-        found.keep(is_newest=is_newest)
-        assert len(found.messages) == SHOWN
-    assert found.messages == expected
 
 
 def test_a_partition_without_a_leader_keeps_no_other_from_being_read() -> None:

@@ -36,6 +36,7 @@ from moldau.console.pages.connectors import Connectors
 from moldau.console.pages.dead_letters import DeadLetters
 from moldau.console.pages.groups import Groups
 from moldau.console.pages.health import HEALTH, alive
+from moldau.console.pages.messages import MessagePages
 from moldau.console.pages.pipelines import Pipelines
 from moldau.console.pages.rendering import BadForm, Renderer, asset
 from moldau.console.pages.rights import Rights
@@ -179,7 +180,7 @@ def _of_dead_letters(connection: Connection, renderer: Renderer, clock: Clock) -
     ]
 
 
-def _of_topics(pages: Pages) -> list[Row]:
+def _of_topics(pages: Pages, records: MessagePages) -> list[Row]:
     one, operator, admin = "/topics/{name}", Role.OPERATOR, Role.ADMIN
     return [
         look("/topics", pages.topics),
@@ -189,9 +190,12 @@ def _of_topics(pages: Pages) -> list[Row]:
         change(f"{one}/partitions", pages.add_partitions, "add partitions", operator),
         look(f"{one}/settings", pages.settings),
         change(f"{one}/settings", pages.change_setting, "set a topic's setting", operator),
-        messages(f"{one}/messages", pages.messages, "read messages"),
-        change(f"{one}/messages", pages.produce, "produce a record", operator, has_messages=True),
-        messages(f"{one}/tail", pages.tail, "follow messages"),
+        messages(f"{one}/messages", records.messages, "read messages"),
+        change(f"{one}/messages", records.produce, "produce a record", operator, has_messages=True),
+        messages(f"{one}/tail", records.tail, "follow messages"),
+        messages(f"{one}/download", records.download, "download messages"),
+        Row("GET", f"{one}/search/{{key}}", records.search, has_messages=True),
+        Row("POST", f"{one}/search/{{key}}/stop", records.stop, has_messages=True, is_look=True),
     ]
 
 
@@ -280,7 +284,7 @@ def make_application(
 
     table = [
         look("/", pages.cluster),
-        *_of_topics(pages),
+        *_of_topics(pages, MessagePages(connection, renderer)),
         *_of_groups(Groups(connection, renderer, clock)),
         *_of_connect(connection, renderer, access.policy),
         *_of_dead_letters(connection, renderer, clock),

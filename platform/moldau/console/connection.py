@@ -13,6 +13,9 @@ from moldau.console.apis.connect import ConnectApi
 from moldau.console.apis.services import LinkedServices
 from moldau.console.pages.decoding import Decoder
 from moldau.console.refresher import LocalTopics, Refresher
+from moldau.console.search.searches import Searches
+from moldau.errors.codes import KafkaError
+from moldau.link.metadata import Topic
 from moldau.runtime import Runtime
 
 _OF_REGISTRY: Final = frozenset(name for row in SERDE_ROWS for name in (row.name, *row.aliases))
@@ -57,6 +60,7 @@ class Connection:
         self.connect = None if connect is None else ConnectApi(runtime, connect)
         self.services = LinkedServices() if services is None else services
         self.lists = Refresher(runtime, self.admin, topics)
+        self.searches = Searches(self, runtime)
 
     async def admin(self) -> Admin:
         """Return the admin client. Raise KafkaError if no broker can be reached."""
@@ -73,6 +77,13 @@ class Connection:
             return other
         self._admin = admin
         return admin
+
+    async def topic(self, name: str) -> Topic:
+        """Return a topic. Raise KafkaError, also if it does not exist."""
+        found = (await (await self.admin()).describe_topics([name]))[name]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
 
     def _opened(self) -> Admin | None:
         return self._admin

@@ -28,13 +28,14 @@ _BRACKETS: Final = (b"{", b"[")
 class RecordFilter:
     """A filter of records. Raise UsageError for a text that is no expression over NAMES."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, option: str = "--where") -> None:
+        """`option` is where the user has written the text."""
         try:
             self._expression = Expression(text, member=_member)
         except ExpressionError as error:
-            raise UsageError(f"--where: {error}") from None
+            raise UsageError(f"{option}: {error}") from None
         for name in sorted(self._expression.names - {*NAMES}):
-            raise UsageError(f"--where: there is no {name}{_nearest(name)}")
+            raise UsageError(f"{option}: there is no {name}{_nearest(name)}")
         self._first: tuple[str, str] | None = None
         self._failed = 0
 
@@ -45,16 +46,17 @@ class RecordFilter:
         for each in part.records:
             if left is not None and len(found) == left:
                 break
-            if self._is_wanted(part, each):
+            if self.is_wanted(each):
                 found.append(each)
         return part._replace(records=found) if found else None
 
-    def _is_wanted(self, part: PartitionRecords, record: ConsumerRecord) -> bool:
+    def is_wanted(self, record: ConsumerRecord) -> bool:
+        """Whether the expression is true for a record."""
         known: dict[str, Any] = {}
 
         def look_up(name: str) -> Any:
             if name not in known:
-                known[name] = _fact(part, record, name)
+                known[name] = _fact(record, name)
             return known[name]
 
         try:
@@ -62,7 +64,7 @@ class RecordFilter:
         except ExpressionFailed as error:
             self._failed += 1
             if self._first is None:
-                self._first = (f"{part.topic}-{part.partition}@{record.offset}", str(error))
+                self._first = (f"{record.topic}-{record.partition}@{record.offset}", str(error))
             return False
 
     @property
@@ -81,7 +83,7 @@ def _nearest(name: str) -> str:
     return f"{nearest(name, NAMES)} (known: {', '.join(NAMES)})"
 
 
-def _fact(part: PartitionRecords, record: ConsumerRecord, name: str) -> Any:
+def _fact(record: ConsumerRecord, name: str) -> Any:
     """Return what one of NAMES means for the record."""
     match name:
         case "key":
@@ -91,9 +93,9 @@ def _fact(part: PartitionRecords, record: ConsumerRecord, name: str) -> Any:
         case "headers":
             return {name: _readable(value) for name, value in record.headers}
         case "topic":
-            return part.topic
+            return record.topic
         case "partition":
-            return part.partition
+            return record.partition
         case "offset":
             return record.offset
     return record.timestamp

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from moldau.client import NewTopic
 from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
 from moldau.client.admin.survey import Survey
 from moldau.client.base.offsets import EARLIEST, LATEST
-from moldau.client.serdes.contract import Place
-from moldau.console.access.routes import is_still_in, visitor_of
 from moldau.console.connection import Connection
-from moldau.console.pages.encoding import Encoder, headers_of
-from moldau.console.pages.messages import (
-    FROMS,
-    FoundMessages,
-    Message,
-    MessageQuery,
-    chosen,
-    read,
-    readable,
-    tail,
-)
+from moldau.console.pages.messages import topic_path
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see, typed_name
-from moldau.console.pages.texts import duration, indented, moment, size
-from moldau.errors import MoldauError
+from moldau.console.pages.texts import duration, size
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.settings import change
@@ -50,11 +34,6 @@ _BOOLEANS: Final = ("true", "false")
 _UNLIMITED: Final = 2**53
 """From here a number means that there is no limit: the longest time or the largest size."""
 _MS_OF_SECOND: Final = 1000
-
-
-def topic_path(name: str, part: str = "") -> str:
-    """Return the address of a topic's page."""
-    return f"/topics/{quote(name, safe='')}{part}"
 
 
 class Pages:
@@ -171,99 +150,8 @@ class Pages:
         await self._connection.lists.topic_changed(name)
         return see(topic_path(name))
 
-    async def messages(self, request: Request) -> Response:
-        """Messages of a topic from some point."""
-        topic = await self._topic(request)
-        wanted, problem = MessageQuery.read(request.query_params)
-        found, copied, leaderless = FoundMessages(), None, list[int]()
-        try:
-            if not problem:
-                indexes, leaderless = readable(topic, wanted.partition)
-                mask = visitor_of(request).mask(topic.name)
-                found = await read(self._connection, self._clock, topic.name, indexes, wanted, mask)
-                copied = found.to_copy(request.query_params)
-        except BadForm as error:
-            problem = str(error)
-        is_part = request.headers.get("hx-target") == "found"
-        return self._renderer.page(
-            request,
-            "messages_found.html" if is_part else "messages.html",
-            # htmx shows no answer that failed, and the form stays as it was filled.
-            400 if problem and not is_part else 200,
-            topic=topic,
-            found=found,
-            problem=problem,
-            leaderless=leaderless,
-            wanted=wanted,
-            copied=copied,
-            froms=FROMS,
-            has_registry=self._connection.decoder is not None,
-            query=request.url.query,
-        )
-
-    async def tail(self, request: Request) -> Response:
-        """New messages as server-sent events, until the browser leaves, its session ends, or they
-        cannot be had: then the browser asks again, and the answer tells it why."""
-        topic = await self._topic(request)
-        wanted = MessageQuery.of({**request.query_params, "from": "newest"})
-        indexes = chosen(readable(topic, wanted.partition)[0], wanted.partition)
-        mask = visitor_of(request).mask(topic.name)
-
-        async def events() -> AsyncIterator[str]:
-            yield "retry: 2000\n\n"
-            with suppress(MoldauError):  # such as a topic that is deleted meanwhile
-                async for messages in tail(self._connection, topic.name, indexes, wanted, mask):
-                    if await request.is_disconnected() or not is_still_in(request):
-                        return
-                    for each in messages:
-                        yield _event(each)
-                    if not messages:
-                        yield ": alive\n\n"
-
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
-
-    async def produce(self, request: Request) -> Response:
-        """Send one record, and show the newest messages."""
-        topic = await self._topic(request)
-        form = await form_of(request)
-        key, value, at = form.get("key", ""), form.get("value", ""), form.get("partition", "")
-        if at and (not at.isdecimal() or int(at) >= len(topic.partitions)):
-            raise BadForm(f"partition: the topic has {len(topic.partitions)}, from 0")
-        headers = headers_of(form.get("headers", ""))
-        options: dict[str, Any] = {"headers": headers} if headers else {}
-        if at:
-            options["partition"] = int(at)
-        encoder = Encoder(self._connection.decoder)
-        if key:
-            options["key"] = await encoder.data(key, Place(topic.name, True))
-        data = None
-        if not form.get("tombstone"):
-            # A browser sends each end of a line as two characters.
-            text = value.replace("\r\n", "\n")
-            data = await encoder.data(text, Place(topic.name, False))
-        async with self._connection.producer() as producer:
-            await producer.send_and_wait(topic.name, data, **options)
-        return see(topic_path(topic.name, "/messages"))
-
     async def _topic(self, request: Request) -> Topic:
-        name = request.path_params["name"]
-        found = (await (await self._connection.admin()).describe_topics([name]))[name]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
-
-
-def _event(message: Message) -> str:
-    """Return a message as a server-sent event."""
-    row = {
-        "partition": message.partition,
-        "offset": str(message.offset),
-        "time": moment(message.timestamp_ms),
-        "key": message.key,
-        "value": indented(message.value),
-    }
-    return f"data: {json.dumps(row)}\n\n"
+        return await self._connection.topic(request.path_params["name"])
 
 
 def _resource(topic: str) -> Resource:

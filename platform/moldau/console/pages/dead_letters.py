@@ -28,16 +28,19 @@ from moldau.client.producer.transaction_errors import TransactionError
 from moldau.console.access.routes import check_masks, check_topic, visitor_of
 from moldau.console.connection import Connection
 from moldau.console.pages.connectors import connect_of
-from moldau.console.pages.messages import FROMS, SCANNED_MAX, Message, MessageQuery, read, readable
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import QUEUE
-from moldau.errors.codes import KafkaError
+from moldau.console.search.message import Message
+from moldau.console.search.query import FROMS, MessageQuery, readable
+from moldau.console.search.searches import Wanted
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.connectors import connector_path
 from moldau.runtime import Clock
 
 PREFIX: Final = "__connect.errors."
 RECORDS_MAX: Final = 10_000
+SPAN_MAX: Final = 20_000
+"""How many offsets lie between ticked records at most."""
 _POLL_S: Final = 0.5
 _PICK: Final = "pick:"
 _RANGE: Final = "range:"
@@ -95,9 +98,9 @@ class Choice:
         for partition, at in picks:
             begin, end = ranges.get(partition, (at, at + 1))
             ranges[partition] = (min(begin, at), max(end, at + 1))
-        if _count(ranges) > SCANNED_MAX:
+        if _count(ranges) > SPAN_MAX:
             raise BadForm(
-                f"the ticked records are too far apart: replay those within {SCANNED_MAX} offsets"
+                f"the ticked records are too far apart: replay those within {SPAN_MAX} offsets"
             )
         return cls(ranges, frozenset(picks), *_aims(form))
 
@@ -257,7 +260,8 @@ class DeadLetters:
         wanted = MessageQuery.of(query)
         mask = visitor_of(request).mask(topic.name)
         indexes, leaderless = readable(topic, wanted.partition)
-        found = await read(self._connection, self._clock, topic.name, indexes, wanted, mask)
+        part = Wanted(topic.name, indexes, wanted, mask)
+        found = await self._connection.searches.page(part)
         replayed = request.query_params.get("replayed", "")
         return self._renderer.page(
             request,
@@ -285,13 +289,7 @@ class DeadLetters:
         check_topic(request, topic)
         read_by = [each.strip() for each in str(info["config"].get("topics", "")).split(",")]
         otherwise = read_by[0] if len(read_by) == 1 else ""
-        return Queue(name, await self._topic(topic), otherwise)
-
-    async def _topic(self, name: str) -> Topic:
-        found = (await (await self._connection.admin()).describe_topics([name]))[name]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
+        return Queue(name, await self._connection.topic(topic), otherwise)
 
     async def _left(
         self, queue: Queue, upto: Mapping[int, tuple[int, int]] | None = None
@@ -345,7 +343,7 @@ class DeadLetters:
                 check_masks(request, queue.topic.name, target)
             if target == queue.topic.name:
                 raise BadForm(f"{target} is the dead letter topic itself: choose another one")
-            await self._topic(target)
+            await self._connection.topic(target)
         plan.is_cut = _count(choice.ranges) >= RECORDS_MAX
         return plan
 
@@ -391,7 +389,7 @@ class DeadLetters:
                 target = queue.target(facts, choice.to)
                 is_timed = choice.keeps_times and letter.timestamp_ms >= 0
                 if target not in widths:
-                    widths[target] = len((await self._topic(target)).partitions)
+                    widths[target] = len((await self._connection.topic(target)).partitions)
                 await producer.send(
                     target,
                     letter.value,

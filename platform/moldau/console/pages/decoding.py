@@ -40,17 +40,38 @@ class Decoder:
     ) -> str:
         """Return a key or a value as text, with `most` bytes or characters of it. `failed` keeps
         why schemas could not be had."""
+        decoded = await self.decoded(data, place, failed)
+        if decoded is not None:
+            return cut(decoded.text, most)
         if data is None or not _may_have_schema(data, place):
             return text_of(data, most)
-        key = header_of(place.headers, place) or bytes(data[:ID_SIZE])
-        reason = failed.get(key)
-        if reason is None:
+        return f"{text_of(data, most)} (not decoded: {failed[_prefix(data, place)]})"
+
+    async def decoded(
+        self, data: bytes | None, place: Place, failed: dict[bytes, str]
+    ) -> Decoded | None:
+        """Return what the schema says of a key or a value. None without a schema, or with one that
+        could not be had; `failed` has why."""
+        if data is None or not _may_have_schema(data, place):
+            return None
+        key = _prefix(data, place)
+        if key not in failed:
             try:
-                return cut((await self._value(bytes(data), place)).text, most)
+                return await self._value(bytes(data), place)
             except (MoldauError, ValueError) as error:
-                reason = str(error)
-                failed[key] = reason
-        return f"{text_of(data, most)} (not decoded: {reason})"
+                failed[key] = str(error)
+        return None
+
+    def schema_of(self, data: bytes | None, place: Place) -> str:
+        """Return the id, or the GUID, that names the schema of a key or a value; or an empty
+        text."""
+        if data is None or not _may_have_schema(data, place):
+            return ""
+        header = header_of(place.headers, place)
+        try:
+            return str(unframe(data if header is None else header)[0])
+        except (MoldauError, ValueError):
+            return ""
 
     async def _value(self, data: bytes, place: Place) -> Decoded:
         header = header_of(place.headers, place)
@@ -82,6 +103,11 @@ class Decoder:
         """Close the client of the registry."""
         if self._registry is not None:
             await self._registry.aclose()
+
+
+def _prefix(data: bytes, place: Place) -> bytes:
+    """Return what names the schema of a key or a value."""
+    return header_of(place.headers, place) or bytes(data[:ID_SIZE])
 
 
 def _may_have_schema(data: bytes, place: Place) -> bool:

@@ -75,3 +75,22 @@
     tables().forEach((each, index) => (each.scrollLeft = places[index] || 0));
   });
 })();
+// A search finds more rows while a record is looked at: what is open stays open, and keeps the focus.
+(() => {
+  let open = [];
+  let focused = "";
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.id !== "found") return;
+    open = [...document.querySelectorAll("#found details[open]")].map((each) => each.id);
+    focused = document.activeElement?.closest("#found details")?.id || "";
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const id of open) {
+      const found = id && document.getElementById(id);
+      if (found) found.open = true;
+    }
+    if (focused) document.getElementById(focused)?.querySelector("summary").focus();
+    open = [];
+    focused = "";
+  });
+})();

@@ -1,0 +1,136 @@
+"""Reads the windows of a sweep, and asks a filter which records match.
+
+Invariant: no more than SLICE_S at a time goes into records before others that wait for the event
+loop have their turn. A window that is not read to its end, as the scan was told to stop, does not
+count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.link.metadata import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.client import Consumer
+    from moldau.console.search.matching import Matching
+    from moldau.console.search.message import Message
+    from moldau.console.search.sweep import Sweep, Window
+    from moldau.runtime import Clock
+
+SLICE_S: Final = 0.003
+SLICE_RECORDS: Final = 4_000
+_POLL_S: Final = 0.5
+_TURNS: Final = 2
+"""How often others have their turn between two slices: an answer to a page goes through several."""
+
+
+class Pace:
+    """Lets others work between slices."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+
+    async def rest(self) -> None:
+        """Give way if the slice is over."""
+        if self._clock.monotonic() - self._began < SLICE_S:
+            return
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        self._began = self._clock.monotonic()
+
+
+class _Reading:
+    """A window that is being read."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.records = 0
+        self.messages: list[Message] = []
+        self.edge_ms: int | None = None
+
+
+class Scan:
+    """One sweep over a topic, by a consumer that is used for nothing else meanwhile."""
+
+    def __init__(
+        self,
+        consumer: Consumer[bytes, bytes],
+        clock: Clock,
+        topic: str,
+        sweep: Sweep,
+        matching: Matching,
+    ) -> None:
+        self._consumer = consumer
+        self._clock = clock
+        self._topic = topic
+        self._sweep = sweep
+        self._matching = matching
+        self._pace = Pace(clock)
+
+    async def run(self, is_over: Callable[[], bool]) -> bool:
+        """Read until the sweep is done. Return False if `is_over` has ended it before."""
+        async for _ in self.windows(is_over):
+            pass
+        return self._sweep.is_done
+
+    async def windows(self, is_over: Callable[[], bool]) -> AsyncGenerator[list[Message]]:
+        """Yield the messages of each window that was read, in the order of their offsets."""
+        while (chosen := self._sweep.ready(self._clock.monotonic())) and not is_over():
+            readings = {
+                TopicPartition(self._topic, each.partition): _Reading(each) for each in chosen
+            }
+            self._seek(readings)
+            while True:
+                for place in [each for each in readings if self._is_read(each, readings[each])]:
+                    done = readings.pop(place)
+                    self._sweep.on_window(done.window, done.records, done.messages, done.edge_ms)
+                    yield done.messages
+                if not readings:
+                    break
+                if is_over():
+                    return
+                await self._read(readings)
+
+    def _seek(self, readings: dict[TopicPartition, _Reading]) -> None:
+        consumer = self._consumer
+        if set(consumer.assignment) != readings.keys():
+            consumer.assign(list(readings))
+        for place, reading in readings.items():
+            if consumer.position(place) != reading.window.low:
+                consumer.seek(place, reading.window.low)
+
+    def _is_read(self, place: TopicPartition, reading: _Reading) -> bool:
+        _, low, high = reading.window
+        return low >= high or (self._consumer.position(place) or 0) >= high
+
+    async def _read(self, readings: dict[TopicPartition, _Reading]) -> None:
+        """Read some records of the windows."""
+        parts = await self._consumer.poll_batches(
+            _POLL_S, max_records=SLICE_RECORDS, partitions=list(readings)
+        )
+        for part in parts:
+            reading = readings[TopicPartition(part.topic, part.partition)]
+            _, low, high = reading.window
+            count, found = await self._matching.chosen(part, low, high, self._pace.rest)
+            reading.records += count
+            reading.messages += found
+            self._note_edge(reading, part.offsets, part.timestamps)
+            await self._pace.rest()
+
+    def _note_edge(
+        self, reading: _Reading, offsets: Sequence[int], timestamps: Sequence[int]
+    ) -> None:
+        """Note the time of the record at the edge of the window to which the sweep goes."""
+        _, low, high = reading.window
+        first, behind = bisect_left(offsets, low), bisect_left(offsets, high)
+        if first == behind:
+            return
+        if not self._sweep.is_back:
+            reading.edge_ms = timestamps[behind - 1]
+        elif reading.edge_ms is None:
+            reading.edge_ms = timestamps[first]

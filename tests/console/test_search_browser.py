@@ -1,0 +1,81 @@
+"""A user finds one order of many in a real browser: by keyboard, on a phone, and by a link."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from moldau.testing import EmbeddedBroker
+from tests.console.orders import ONE, WHERE, send_orders
+from tests.console.screen import chromium, screen
+from tests.console.shots import LOOKS, Shown, without_findings
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+BYTES_MAX: Final = 300_000
+"""What a first look at a page costs at most, with scripts and styles."""
+SIZE: Final = """["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
+    .reduce((sum, each) => sum + each.transferSize, 0)"""
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Shown]:
+    chromium()
+    with asyncio.Runner() as runner:
+        at = Shown(runner)
+        life = _life(at)
+        runner.run(anext(life))
+        yield at
+        runner.run(life.aclose())
+
+
+async def _life(at: Shown) -> Any:
+    async with EmbeddedBroker() as broker:
+        at.servers = broker.bootstrap_servers
+        await send_orders(at.servers)
+        async with screen(at.servers) as at.screen:
+            yield
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_one_order_is_found_with_the_keyboard(shown: Shown, look: str) -> None:
+    async def run() -> None:
+        async with shown.screen.page(**LOOKS[look]) as page:
+            await page.goto("/topics/orders/messages", wait_until="load")
+            assert 0 < await page.evaluate(SIZE) < BYTES_MAX
+            await page.get_by_role("searchbox", name="Where").focus()
+            await page.keyboard.type(WHERE)
+            await page.keyboard.press("Enter")
+            row = page.locator("#rows tr", has_text=f'"id": {ONE}')
+            await row.wait_for()
+            await page.get_by_text("Looked at 30,000 records.").wait_for()
+            assert await page.locator("#rows tr").count() == 1
+            await row.locator("summary").focus()
+            await page.keyboard.press("Enter")
+            assert await row.get_by_text("NL", exact=True).is_visible()
+            await without_findings(page, look)
+            address = page.url
+            assert "where=value.total" in address
+            await page.goto("/topics")
+            await page.goto(address)
+            await row.wait_for()
+
+    shown.runner.run(run())
+
+
+def test_pages_lead_back_and_forth(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/topics/orders/messages")
+            first = await page.locator("#rows").inner_text()
+            await page.get_by_role("link", name="Older").press("Enter")
+            await page.get_by_role("link", name="Newer").wait_for()
+            assert await page.locator("#rows").inner_text() != first
+            await page.get_by_role("link", name="Newer").press("Enter")
+            await page.get_by_role("link", name="Newer").wait_for(state="detached")
+            assert await page.locator("#rows").inner_text() == first
+
+    shown.runner.run(run())
