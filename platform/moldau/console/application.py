@@ -188,6 +188,7 @@ def _of_topics(pages: Pages, records: MessagePages) -> list[Row]:
         look(one, pages.topic),
         change(f"{one}/delete", pages.delete_topic, "delete a topic", admin),
         change(f"{one}/partitions", pages.add_partitions, "add partitions", operator),
+        look(f"{one}/tiers", pages.tiers),
         look(f"{one}/settings", pages.settings),
         change(f"{one}/settings", pages.change_setting, "set a topic's setting", operator),
         messages(f"{one}/messages", records.messages, "read messages"),

@@ -1,7 +1,8 @@
 """Where the tiers of topics begin and end (KIP-405), and the records that say what is remote.
 
-All is asked over the wire, so it works with any Kafka: ListOffsets, DescribeLogDirs, and a read of
-the topic of remote segments. What its records mean is left to the caller.
+All is asked over the wire, so it works with Apache Kafka's brokers too (from 3.4 on, which know
+where local logs begin): ListOffsets, DescribeLogDirs, and a read of the topic of remote segments.
+What its records mean is left to the caller.
 """
 
 from __future__ import annotations
@@ -98,6 +99,14 @@ async def survey(admin: Admin, topics: Collection[str]) -> TierSurvey:
         ids[name] = topic.topic_id
         for each in topic.partitions:
             leaders[TopicPartition(name, each.index)] = each.leader
+    return await tiers_of(admin, leaders, ids)
+
+
+async def tiers_of(
+    admin: Admin, leaders: Mapping[TopicPartition, int], ids: Mapping[str, Uuid]
+) -> TierSurvey:
+    """Return how far these partitions are copied, by their leaders (-1: there is none) and the ids
+    of their topics."""
     led = sorted(where for where, leader in leaders.items() if leader >= 0)
     sizes = await _local_sizes(admin, {where: leaders[where] for where in led})
     starts, local, ends, pending = await _offsets(admin, led)

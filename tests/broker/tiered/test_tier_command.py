@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import pytest
 from moldau.testing import SyncEmbeddedBroker
 from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 from tests.cli.shell import Done, Shell
+from tests.console.cells import Cells
+from tests.console.shown import browser
 from tests.peers.eventually import eventually
 
 pytestmark = pytest.mark.real
@@ -91,6 +94,25 @@ def test_status_says_what_is_remote_and_what_waits(tiered: Tiered) -> None:
     assert told[0].split()[:2] == ["TOPIC", "PARTITION"]
     assert told[1].split()[:3] == ["orders", "0", "0"]
     assert "ago" in told[1]
+
+
+def test_a_page_of_the_console_says_where_tiers_begin(tiered: Tiered) -> None:
+    async def pages() -> tuple[str, str]:
+        async with browser(tiered.shell.environment["MOLDAU_BOOTSTRAP"]) as client:
+            tiers = await client.get("/topics/orders/tiers")
+            plain = await client.get("/topics/plain/tiers")
+        assert tiers.status_code == plain.status_code == 200
+        return tiers.text, plain.text
+
+    tiered.shell.good("topic", "create", "plain")
+    tiers, plain = asyncio.run(pages())
+    found = tiered.status()
+    row = Cells(tiers).row("0")
+    assert row[1:4] == ["0", str(found["local_start"]), str(RECORDS)]
+    assert row[4:6] == [str(found["first_not_remote"]), str(found["backlog_records"])]
+    assert "remote.storage.enable" not in tiers
+    assert Cells(plain).row("0")[4:6] == ["-", "-"]
+    assert "remote.storage.enable" in plain
 
 
 def test_a_store_that_has_all_is_as_it_should_be(tiered: Tiered) -> None:

@@ -21,6 +21,7 @@ from moldau.console.pages.texts import duration, size
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.settings import change
+from moldau.operations.tiers import tiers_of
 from moldau.operations.topics import alter
 from moldau.runtime import Clock
 
@@ -111,6 +112,25 @@ class Pages:
             begin, end = _offset(begins, where), _offset(ends, where)
             rows.append((each, begin, end))
         return self._renderer.page(request, "topic.html", topic=topic, part=part, rows=rows)
+
+    async def tiers(self, request: Request) -> Response:
+        """Where the tiers of one topic begin, and what is not in the remote one yet."""
+        topic = await self._topic(request)
+        part = paged(topic.partitions, request.query_params.get("page"))
+        leaders = {TopicPartition(topic.name, each.index): each.leader for each in part.rows}
+        admin = await self._connection.admin()
+        found = await tiers_of(admin, leaders, {topic.name: topic.topic_id})
+        rows = [(each, size(each.local_bytes or 0)) for each in found.found]
+        is_remote = any(each.pending is not None for each in found.found)
+        return self._renderer.page(
+            request,
+            "topic_tiers.html",
+            topic=topic,
+            part=part,
+            rows=rows,
+            gone=found.leaderless,
+            is_remote=is_remote,
+        )
 
     async def settings(self, request: Request) -> Response:
         """The settings of a topic with what they mean."""
