@@ -32,9 +32,12 @@ class CountedUpload:
         self._now = now
         self.store = None
         self.began_s: list[float] = []
+        self.is_hanging = False
 
     async def upload(self, segment: RemoteSegment, files: SegmentFiles) -> bytes:
         self.began_s.append(self._now())
+        while self.is_hanging:
+            await after(1.0)
         return b"1"
 
 
@@ -100,3 +103,18 @@ def test_a_higher_limit_counts_for_copies_that_wait() -> None:
     begun = in_world(1000, raised_after_s=5.0)
     assert begun[1] > 4
     assert begun[-1] < 7
+
+
+def test_a_copy_that_hangs_is_seen_by_the_age_of_the_oldest() -> None:
+    async def main(runtime: Runtime) -> tuple[float, float]:
+        copies = Copies(runtime, UNLIMITED, 1)
+        copies.upload.is_hanging = True
+        await after(100.0)
+        hanging = copies.work.counts.oldest_copy_s(runtime.clock.monotonic())
+        copies.upload.is_hanging = False
+        await after(2.0)
+        return hanging, copies.work.counts.oldest_copy_s(runtime.clock.monotonic())
+
+    hanging, ended = simulate(main)
+    assert hanging == pytest.approx(100.0, abs=1.0)
+    assert ended == 0
