@@ -40,6 +40,8 @@ def test_copies_and_reads_are_counted_for_their_topic_and_in_sum(tmp_path: Path)
         given = {**SETTINGS, "remote_storage": f"file://{tmp_path}"}
         async with house(runtime) as home, home.open(**given) as (broker, wire):
             await filled(wire)
+            assert await wire.create("plain", 1) == ErrorCode.NONE
+            await wire.produce("plain", [VALUE])
             await until(lambda: is_cut(broker, "t"))
             assert (await wire.fetch_answer("t", 0)).error_code == ErrorCode.NONE
             page = await page_of(broker)
@@ -53,6 +55,9 @@ def test_copies_and_reads_are_counted_for_their_topic_and_in_sum(tmp_path: Path)
                 assert page.value(f"{PREFIX}copylagsegments", **labels) == 0
                 assert page.value(f"{PREFIX}fetchrequests_total", **labels) >= 1
                 assert page.value(f"{PREFIX}fetchbytes_total", **labels) > 0
+            of_plain = frozenset({("topic", "plain")})
+            assert of_plain in page.values["kafka_server_brokertopicmetrics_bytesin_total"]
+            assert of_plain not in page.values[f"{PREFIX}copyrequests_total"]
             assert page.value("moldau_tiered_store_ready") == 1
             assert page.labelled("moldau_tiered_store_calls_total", "operation")["put"] >= 2 * count
             written = {name for name in page.kinds if "remote" in name or "tiered" in name}

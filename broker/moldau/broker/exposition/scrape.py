@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from moldau.runtime import Clock
 
 
-def traffic(page: Page, node: Node, is_tiered: bool) -> Iterator[None]:
-    """Write the counters of each topic and their sums."""
+def traffic(page: Page, node: Node, tier: NodeTier | None = None) -> Iterator[None]:
+    """Write the counters of each topic and their sums. Those of remote storage are written for the
+    topics that have some."""
+    remote = frozenset() if tier is None else tier.topics()
     counted = node.replicas.traffic
     for number, (topic, counts) in enumerate(counted.topics(node.image.topics.by_name)):
         if number % AT_ONCE == 0:
             yield
         _write(page, counts, topic)
-        if is_tiered:
+        if topic in remote:
             write_remote(page, counts.remote, topic)
     total = TopicTraffic()
     for number, counts in enumerate(counted.parts()):
@@ -53,7 +55,7 @@ def traffic(page: Page, node: Node, is_tiered: bool) -> Iterator[None]:
             yield
         total.add(counts)
     _write(page, total)
-    if is_tiered:
+    if tier is not None:
         write_remote(page, total.remote)
     page.add(table.replication_bytes_out, total.replication_bytes_out)
     yield
@@ -272,7 +274,7 @@ class Scraper:
             yield from led_partitions(page, node)
             yield from logs(page, node)
             yield from topics(page, node)
-            yield from traffic(page, node, observed.tier is not None)
+            yield from traffic(page, node, observed.tier)
             yield from groups(page, node)
             yield from shares(page, node)
             yield from clients(page, node)

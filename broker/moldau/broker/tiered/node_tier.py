@@ -269,6 +269,10 @@ class NodeTier:
 
     # For metrics.
 
+    def topics(self) -> frozenset[str]:
+        """Return the topics with remote storage of which this node has a replica."""
+        return frozenset(each.partition.topic for each in self._tiers.values())
+
     def sizes(self) -> Iterator[tuple[str, RemoteSizes]]:
         """Yield the topic and the sizes of each partition that this node leads. Others may run
         between two of them."""
