@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.objects.object_store import StoredObject
 from moldau.objects.store_address import StoreConfig, StoreKind
-from moldau.objects.store_errors import StoreReason, detail_of, reason_of, store_error
+from moldau.objects.store_errors import (
+    StoreError,
+    StoreReason,
+    detail_of,
+    reason_of,
+    store_error,
+)
 from moldau.plugins.extras import need
 from moldau.runtime.files import parent_path
 
@@ -115,7 +121,13 @@ class ObstoreBucket:
 
     async def size_of(self, name: str) -> int:
         """Return the object's size."""
-        found = await self._call("head", name, self._library.head_async(self._store, name))
+        try:
+            found = await self._call("head", name, self._library.head_async(self._store, name))
+        except StoreError as error:
+            if not error.retriable and error.why is not StoreReason.NOT_FOUND:
+                # An answer to HEAD has no text that says why. That to GET has.
+                await self.get_range(name, 0, 1)
+            raise
         size: int = found["size"]
         return size
 

@@ -113,7 +113,8 @@ class FaultyProxy:
         self.seen.append(SeenRequest(method, path, fault))
         if fault in _ANSWERS:
             status, text = _ANSWERS[fault]
-            writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(text)}\r\n\r\n{text}".encode())
+            sent = "" if method == "HEAD" else text
+            writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(text)}\r\n\r\n{sent}".encode())
             await writer.drain()
             return True
         if fault is Fault.HANG:

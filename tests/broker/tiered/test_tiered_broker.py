@@ -23,16 +23,11 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from moldau.records import iter_records
 from moldau.runtime import Runtime
-from moldau.runtime.timeouts import timeout
-from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import Wire
 from tests.broker.tiered.stores import on_runtime
 from tests.broker.tiered.tiered_house import (
-    LOOK_S,
-    PATIENCE_S,
     VALUE,
     are_gapless,
     finished_ranges,
@@ -42,6 +37,7 @@ from tests.broker.tiered.tiered_house import (
     local_start,
     metadata_files,
     objects,
+    read_whole,
     remote_of,
     until,
 )
@@ -55,21 +51,6 @@ pytestmark = pytest.mark.real
 async def fill(wire: Wire, topic: str = "t", count: int = 60) -> None:
     for _ in range(count):
         assert (await wire.produce(topic, [VALUE])).error_code == ErrorCode.NONE
-
-
-async def read_whole(wire: Wire, topic: str) -> list[bytes]:
-    """Read from the start, as a client does that tries again while segments are not known."""
-    values: list[bytes] = []
-    async with timeout(PATIENCE_S):
-        while True:
-            answer = await wire.fetch_answer(topic, len(values))
-            if answer.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
-                await after(LOOK_S)
-                continue
-            assert answer.error_code == ErrorCode.NONE
-            values += [bytes(each.value or b"") for each in iter_records(answer.records or b"")]
-            if len(values) >= answer.high_watermark:
-                return values
 
 
 async def delete_topic(wire: Wire, name: str) -> None:

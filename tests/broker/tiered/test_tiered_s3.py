@@ -8,6 +8,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
 from tests.broker.tiered import s3_servers
+from tests.broker.tiered.faulty_proxy import Fault, FaultyProxy
 from tests.broker.tiered.s3_servers import BUCKET, REGION, S3Server
 from tests.broker.tiered.stores import on_runtime, s3_store
 from tests.broker.tiered.tiered_house import (
@@ -15,6 +16,8 @@ from tests.broker.tiered.tiered_house import (
     finished_ranges,
     first_file,
     is_cut,
+    last_base,
+    read_whole,
     remote_of,
     until,
 )
@@ -69,16 +72,74 @@ def test_a_store_that_refuses_is_one_line_that_says_what_to_do(
         s3_servers.use_key(monkeypatch, "nobody", "nothing")
 
     async def main(runtime: Runtime) -> None:
-        given = {**SETTINGS, **address(versitygw, "refused"), **wrong}
-        async with house(runtime) as home, home.open(**given) as (broker, wire):
-            assert await wire.create("t", 1, **TOPIC) == ErrorCode.NONE
-            for _ in range(40):
-                await wire.produce("t", [VALUE])
-            await until(lambda: bool(home.complaints()))
-            (line,) = home.complaints()
-            assert "s3://" in line
-            assert advice in line
-            assert len(await wire.fetch_all("t")) == 40
-            assert first_file(broker, "t") == 0
+        await check_refused(runtime, {**address(versitygw, "refused"), **wrong}, advice)
+
+    on_runtime(main)
+
+
+def test_a_key_without_rights_is_one_line_that_names_them(
+    versitygw: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_servers.use_key(monkeypatch, *s3_servers.make_user(versitygw))
+
+    async def main(runtime: Runtime) -> None:
+        await check_refused(runtime, address(versitygw, "forbidden"), "allow get, put, delete")
+
+    on_runtime(main)
+
+
+@pytest.mark.usefixtures("key")
+def test_a_clock_that_is_off_is_one_line_that_says_so(versitygw: S3Server) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with FaultyProxy(versitygw.port) as proxy:
+            proxy.always = Fault.SKEWED
+            server = S3Server(proxy.port)
+            await check_refused(runtime, address(server, "skewed"), "clock is off")
+
+    on_runtime(main)
+
+
+async def check_refused(runtime: Runtime, where: dict[str, str], advice: str) -> None:
+    """One line says what to do, and the node serves all that it has."""
+    async with house(runtime) as home, home.open(**SETTINGS, **where) as (broker, wire):
+        assert await wire.create("t", 1, **TOPIC) == ErrorCode.NONE
+        for _ in range(40):
+            await wire.produce("t", [VALUE])
+        await until(lambda: bool(home.complaints()))
+        (line,) = home.complaints()
+        assert "s3://" in line
+        assert advice in line
+        assert len(await wire.fetch_all("t")) == 40
+        assert first_file(broker, "t") == 0
+
+
+@pytest.mark.usefixtures("key")
+def test_a_store_that_refuses_later_is_one_line_and_readers_try_again(
+    versitygw: S3Server,
+) -> None:
+    """What is remote only cannot be read meanwhile; the rest can. Then all is read again. The first
+    request that is refused is a HEAD, whose answer has no text."""
+
+    async def main(runtime: Runtime) -> None:
+        async with FaultyProxy(versitygw.port) as proxy:
+            given = {**SETTINGS, **address(S3Server(proxy.port), "later")}
+            async with house(runtime) as home, home.open(**given) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                for _ in range(40):
+                    await wire.produce("t", [VALUE])
+                await until(lambda: is_cut(broker, "t"))
+                proxy.always = Fault.SKEWED
+                answer = await wire.fetch_answer("t", last_base(broker, "t"))
+                assert answer.error_code == ErrorCode.NONE
+                for _ in range(40):
+                    await wire.produce("t", [VALUE])
+                await until(lambda: bool(home.complaints()))
+                (line,) = [each for each in home.complaints() if "s3://" in each]
+                assert "segments stay on the local disk" in line
+                assert "clock is off" in line
+                proxy.always = None
+                base = last_base(broker, "t")
+                await until(lambda: is_cut(broker, "t", base))
+                assert len(await read_whole(wire, "t")) == 80
 
     on_runtime(main)

@@ -12,10 +12,12 @@ from moldau.broker.tiered.metadata_topic import PartitionKey, key_of
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_segment import SegmentState
 from moldau.broker.tiered.segment_objects import parse_object_name
+from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.records import iter_records
 from moldau.runtime.timeouts import timeout
 from tests.broker.network.virtual_pause import after
+from tests.broker.server.wire import Wire
 
 PATIENCE_S: Final = 60.0
 LOOK_S: Final = 0.02
@@ -91,3 +93,18 @@ def are_gapless(ranges: list[tuple[int, int]], end: int) -> bool:
             return False
         at = max(at, stop)
     return at >= end
+
+
+async def read_whole(wire: Wire, topic: str) -> list[bytes]:
+    """Read from the start, as a client does that tries again while segments are not known."""
+    values: list[bytes] = []
+    async with timeout(PATIENCE_S):
+        while True:
+            answer = await wire.fetch_answer(topic, len(values))
+            if answer.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
+                await after(LOOK_S)
+                continue
+            assert answer.error_code == ErrorCode.NONE
+            values += [bytes(each.value or b"") for each in iter_records(answer.records or b"")]
+            if len(values) >= answer.high_watermark:
+                return values
