@@ -217,7 +217,10 @@ def test_what_a_broker_left_of_a_deleted_topic_goes_after_its_restart(tmp_path: 
     on_runtime(main)
 
 
-def test_without_remote_storage_a_topic_loses_what_is_remote_if_it_may(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_without_remote_storage_a_topic_loses_what_is_remote_if_it_may(
+    tmp_path: Path, policy: str
+) -> None:
     async def main(runtime: Runtime) -> None:
         async with house(runtime) as home, tiered(home, tmp_path) as (broker, wire):
             await wire.create("t", 1, **TOPIC)
@@ -226,12 +229,45 @@ def test_without_remote_storage_a_topic_loses_what_is_remote_if_it_may(tmp_path:
             code = await configure(wire, "t", remote_storage_enable="false")
             assert code == ErrorCode.INVALID_CONFIG
             code = await configure(
-                wire, "t", remote_storage_enable="false", remote_log_delete_on_disable="true"
+                wire,
+                "t",
+                remote_storage_enable="false",
+                remote_log_delete_on_disable="true",
+                cleanup_policy=policy,
             )
             assert code == ErrorCode.NONE
             await until(lambda: not objects(tmp_path))
             log = broker.node.replicas.partition("t", 0).log
             assert log.log_start_offset == log.local_log_start_offset > 0
+
+    on_runtime(main)
+
+
+def test_a_topic_that_keeps_what_is_remote_when_it_is_off_begins_at_its_local_records(
+    tmp_path: Path,
+) -> None:
+    """`remote.log.delete.on.disable` is taken back while the store fails, before anything went."""
+
+    async def main(runtime: Runtime) -> None:
+        store = tmp_path / "store"
+        store.mkdir()
+        async with house(runtime) as home:
+            async with tiered(home, store) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+                local = local_start(broker, "t")
+            gone = store.rename(tmp_path / "gone")
+            async with tiered(home, store) as (broker, wire):
+                log = broker.node.replicas.partition("t", 0).log
+                assert log.log_start_offset == 0
+                off = {"remote_storage_enable": "false"}
+                assert not await configure(wire, "t", **off, remote_log_delete_on_disable="true")
+                assert not await configure(wire, "t", remote_log_delete_on_disable="false")
+                await until(lambda: log.log_start_offset == local)
+                answer = await wire.fetch_answer("t", 0)
+                assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            assert objects(gone)
 
     on_runtime(main)
 

@@ -83,10 +83,13 @@ class Retention:
 
     def expire(self, now_ms: int) -> int:
         """Raise the log's start over the segments that are to be deleted. Return how many. Call it
-        for all logs of a directory before one `persist_points`. The start of a tiered log stays."""
+        for all logs of a directory before one `persist_points`. The start of a tiered log stays.
+        One that is tiered no more begins where its own records do, as after a restart."""
         state = self._state
         if state.failure is not None:
             return 0
+        if not state.config.is_tiered and state.log_start_offset < state.local_log_start_offset:
+            state.begin_at(state.local_log_start_offset)
         state.owner.files.make_room()
         ends = state.local_log_start_offset, state.high_watermark
         try:

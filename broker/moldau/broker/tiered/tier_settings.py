@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 def tier_settings(settings: ResourceSettings) -> TierSettings | None:
     """Return what the settings of a topic say; None if it has nothing remote: remote storage is
     off, and what may be there is kept."""
-    is_remote = settings[topic.remote_storage_enable]
+    policy = settings[topic.cleanup_policy]
+    is_remote = settings[topic.remote_storage_enable] and "compact" not in policy
     is_removed = settings[topic.remote_log_delete_on_disable]
     is_on = settings.broker[tiered.remote_log_storage_system_enable]
-    if not is_on or "compact" in settings[topic.cleanup_policy] or not (is_remote or is_removed):
+    if not is_on or not (is_remote or is_removed):
         return None
-    whole = Retention(settings[topic.retention_ms], settings[topic.retention_bytes])
+    whole = Retention()
+    if "delete" in policy:
+        whole = Retention(settings[topic.retention_ms], settings[topic.retention_bytes])
     local = Retention(
         local_limit(settings[topic.local_retention_ms], whole.ms),
         local_limit(settings[topic.local_retention_bytes], whole.size_bytes),
