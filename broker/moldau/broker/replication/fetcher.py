@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     Key = tuple[Uuid, int]
 
+_REBUILD_FAILURES_UNTIL_LINE: Final = 4
 _UNANSWERED: Final = "a leader does not answer a fetch"
 
 
@@ -394,9 +395,10 @@ class LeaderFetcher:
         self._on_change()
 
     def _report_rebuild(self, replica: Followed, error: MoldauError) -> None:
-        """Log the first failure of several in a row."""
+        """Log one failure of several in a row: not the first ones, as after each start the topic of
+        remote segments is still being read."""
         replica.rebuild_failures += 1
-        if replica.rebuild_failures == 1:
+        if replica.rebuild_failures == _REBUILD_FAILURES_UNTIL_LINE:
             what = "a replica cannot begin behind its remote records yet, and tries again"
             self._ground.log.warn(what, **_facts(replica.partition), why=str(error))
 
