@@ -9,10 +9,12 @@ from typing import Final
 
 import pytest
 
+from moldau.broker.log import names
 from moldau.broker.log.leader_epochs import EpochEntry
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.producer_state import BatchMetadata, ProducerStateEntry
 from moldau.broker.log.truncation import LogHistory
+from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import Producer
 from moldau.runtime.simulated.incarnation import NodeKilled
@@ -259,3 +261,61 @@ def test_a_follower_keeps_aborted_transactions_over_the_start_of_a_segment() -> 
     assert log.last_stable_offset == 31
     found = log.reading.aborted_transactions(0, log.read(0, 1 << 20))
     assert [each.first_offset for each in found] == [0]
+
+
+def machine_without_epochs(seed: int = 1) -> tuple[Machine, PartitionLog]:
+    """A log whose first segments are remote only, and whose file of epochs was damaged."""
+    machine, log = machine_with_log(seed)
+    log.append_as_leader(batch(producer=producer(3 * BATCHES)), 6, NOW)
+    log.update_high_watermark(log.log_end_offset)
+    log.flush()
+    third = log.segments[2].base_offset
+    log.retention.raise_local_start(third)
+    machine.persist_points()
+    log.delete_old_segments(NOW)
+    machine.kill()
+    machine.disk.put(f"{log.directory}/{names.LEADER_EPOCHS}", b"torn")
+    return machine, machine.open()
+
+
+@pytest.mark.parametrize("has_power", [True, False])
+@pytest.mark.parametrize("calls", range(8))
+def test_a_log_learns_the_epochs_of_its_remote_records(calls: int, has_power: bool) -> None:
+    """A crash in between leaves it as it was, or with all of them."""
+    machine, log = machine_without_epochs(calls)
+    assert not log.state.are_epochs_known
+    machine.disk.calls_left = calls
+    is_done = False
+    with contextlib.suppress(NodeKilled):
+        log.truncation.learn_epochs([EpochEntry(0, 0)])
+        is_done = True
+        assert log.state.are_epochs_known
+    machine.kill() if has_power else machine.lose_power()
+
+    log = machine.open()
+
+    assert log.state.are_epochs_known or not is_done
+    log.truncation.learn_epochs([EpochEntry(0, 0)])
+    assert log.leader_epochs.entries == [(0, 0), (6, 3 * BATCHES)]
+    assert log.state.is_history_known
+
+
+def test_a_log_refuses_epochs_that_its_own_records_contradict() -> None:
+    _, log = machine_without_epochs()
+    before = log.leader_epochs.entries
+
+    with pytest.raises(CorruptLog):
+        log.truncation.learn_epochs([EpochEntry(0, 0), EpochEntry(5, 3)])
+
+    assert log.leader_epochs.entries == before
+
+
+def test_a_log_that_is_tiered_no_more_begins_with_its_own_records() -> None:
+    _, log = machine_with_log()
+    third = log.segments[2].base_offset
+    log.retention.raise_local_start(third)
+    log.configure(replace(TIERED, is_tiered=False))
+
+    log.retention.expire(NOW)
+
+    assert log.log_start_offset == third
