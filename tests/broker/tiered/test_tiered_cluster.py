@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.tiered.remote_partition import RemotePartition
+from tests import suites
 from tests.broker.tiered.tiered_cluster import (
     ALL,
     METADATA_PARTITIONS,
@@ -131,6 +132,32 @@ def test_the_topic_of_remote_segments_has_a_replica_on_each_broker(
             brokers.start(number)
         for index in range(METADATA_PARTITIONS):
             brokers.await_in_sync(METADATA, ALL, index)
+
+
+@pytest.mark.parametrize("seed", suites.seeds(range(1, 7), quick=2))
+def test_a_loss_of_power_everywhere_takes_nothing_that_is_remote(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """What was written last may be lost: no disk was asked to keep it."""
+    with tiered_brokers(monkeypatch, seed=seed) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        cut = max(brokers.log_of(number).local_log_start_offset for number in ALL)
+        kept = brokers.store.segment_objects()
+        for number in ALL:
+            brokers.power_loss(number)
+        for number in ALL:
+            brokers.start(number)
+        brokers.await_up()
+        brokers.await_whole()
+        end = brokers.leading_log().log_end_offset
+        assert cut <= end
+        del brokers.written[end:]
+        for number in ALL:
+            brokers.lead(number)
+            assert brokers.read_all(f"r{number}") == brokers.written
+        assert brokers.store.segment_objects() >= kept
+        brokers.check()
 
 
 def test_a_topic_of_remote_segments_with_few_replicas_is_one_line_with_the_command(

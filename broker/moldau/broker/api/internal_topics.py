@@ -25,6 +25,7 @@ REMOTE_SEGMENTS_TOPIC: Final = "__remote_log_metadata"
 """Not internal, as in Kafka: clients may read it as any other topic."""
 REMOTE_SEGMENTS_PARTITIONS: Final = 50
 REMOTE_SEGMENTS_REPLICAS: Final = 3
+REMOTE_SEGMENTS_IN_SYNC: Final = 2
 
 
 def is_internal(topic: str) -> bool:
@@ -126,13 +127,20 @@ def _of_share_state(settings: Settings, brokers: int) -> _Shape:
 def _of_remote_segments(settings: Settings, brokers: int) -> _Shape:
     """Return the shape of the topic of remote segments. Its settings are those of Kafka's plugin;
     replicas that they do not say follow the number of brokers. One that is down counts: without
-    this topic nothing remote can be read."""
+    this topic nothing remote can be read.
+
+    A record counts when the leader has it on its disk. Local segments go after that: a loss of
+    power must not take the record that says where they are."""
     replicas = min(REMOTE_SEGMENTS_REPLICAS, max(1, brokers))
+    replicas = _metadata_topic_number(settings, "replication.factor", replicas)
+    in_sync = min(REMOTE_SEGMENTS_IN_SYNC, replicas)
     return (
         _metadata_topic_number(settings, "num.partitions", REMOTE_SEGMENTS_PARTITIONS),
-        _metadata_topic_number(settings, "replication.factor", replicas),
+        replicas,
         {
             "cleanup.policy": "delete",
+            "flush.messages": "1",
+            "min.insync.replicas": str(_metadata_topic_number(settings, "min.isr", in_sync)),
             "retention.ms": str(_metadata_topic_number(settings, "retention.ms", -1)),
             "retention.bytes": "-1",
             "unclean.leader.election.enable": "false",
