@@ -92,6 +92,10 @@ class Peer:
     restart: Callable[[], Awaitable[None]]
     settling_s: float = 0.0
 
+    def line(self) -> Line:
+        """A connection."""
+        return Line(self)
+
 
 class Line:
     """One connection; requests may be on their way together."""
@@ -176,7 +180,7 @@ class Talk:
         self.symbols.call_text(self.peer.data, "<data>")
         self.symbols.call_text(self.peer.cluster_id, "<cluster>")
         self._learn_address()
-        self._line, self._aside = Line(self.peer), Line(self.peer)
+        self._line, self._aside = self.peer.line(), self.peer.line()
 
     def _learn_address(self) -> None:
         for host in (self.peer.host, "localhost"):
