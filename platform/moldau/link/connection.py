@@ -35,6 +35,7 @@ from moldau.link.addresses import Address
 from moldau.link.foreign import foreign_server
 from moldau.link.login.renewal import DelayedRequest, Renewal
 from moldau.link.security import Security
+from moldau.protocol.api_versions import SOFTWARE
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import (
@@ -54,7 +55,6 @@ T = TypeVar("T")
 OnAnswer = Callable[["Response | KafkaError"], None]
 OnWritten = Callable[["KafkaError | None"], None]
 
-SOFTWARE: Final = "moldau"
 SOFTWARE_VERSION: Final = "0.1"
 
 # Responses whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.

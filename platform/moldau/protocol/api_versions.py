@@ -31,6 +31,8 @@ from moldau.protocol.messages.api_versions import (
 from moldau.protocol.versions import Versions
 
 UNKNOWN_EPOCH = -1
+SOFTWARE = "moldau"
+"""The software name of moldau's own clients."""
 
 _SOFTWARE_SINCE = 3
 _LEVEL_0_SINCE = 4
@@ -53,12 +55,14 @@ class Welcome:
     The caller decides which APIs are included: telemetry may be switched off."""
 
     def __init__(
-        self, advertised: Mapping[int, Versions], supported: Mapping[str, Versions] | None = None
+        self,
+        advertised: Mapping[int, Versions],
+        supported: Mapping[str, Versions] | None = None,
+        own: Mapping[int, Versions] | None = None,
     ) -> None:
-        self._api_keys = [
-            ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
-            for key, versions in sorted(advertised.items())
-        ]
+        """`own`: the APIs that only moldau's own clients are told of."""
+        self._api_keys = _rows(advertised)
+        self._own_keys = [*self._api_keys, *_rows(own or {})]
         self._features = [
             SupportedFeatureKey(name=name, min_version=levels.first, max_version=levels.last)
             for name, levels in sorted((supported or {}).items())
@@ -77,9 +81,10 @@ class Welcome:
             return ApiVersionsResponse(
                 error_code=ErrorCode.INVALID_REQUEST, api_keys=[], throttle_time_ms=throttle_time_ms
             )
+        is_own = version >= _SOFTWARE_SINCE and request.client_software_name == SOFTWARE
         return ApiVersionsResponse(
             error_code=ErrorCode.NONE,
-            api_keys=self._api_keys,
+            api_keys=self._own_keys if is_own else self._api_keys,
             throttle_time_ms=throttle_time_ms,
             supported_features=[
                 feature
@@ -93,6 +98,13 @@ class Welcome:
                 if level != 0
             ],
         )
+
+
+def _rows(versions: Mapping[int, Versions]) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=each.first, max_version=each.last)
+        for key, each in sorted(versions.items())
+    ]
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
-from moldau.protocol.messages import API
+from moldau.protocol.messages import API, OWN
 
 
 class Right(NamedTuple):
@@ -135,6 +135,7 @@ NEEDED_RIGHTS: Final[Mapping[int, tuple[Right, ...]]] = {
     91: (READ_GROUP, READ_TOPIC),
     92: (DELETE_GROUP, READ_TOPIC),
     93: (READ_GROUP,),
+    **dict.fromkeys((20001, 20002), (ALTER_CLUSTER,)),
 }
 """By API key."""
 
@@ -150,7 +151,7 @@ def _codes_of(resource: AclResource) -> tuple[ErrorCode, ...]:
 def missing_right(api: str, code: ErrorCode) -> Right | None:
     """Return the right that a client lacks if this API, by its name, is refused with that code;
     None if the code is about something else."""
-    rows = [NEEDED_RIGHTS[key] for key, entry in API.items() if entry.name == api]
+    rows = [NEEDED_RIGHTS[key] for key, entry in (*API.items(), *OWN.items()) if entry.name == api]
     needed = [each for row in rows for each in row if code in _codes_of(each.resource)]
     of_clients = [each for each in needed if each != CLUSTER_ACTION]
     return next(iter(of_clients or needed), None)

@@ -13,7 +13,7 @@ from moldau.broker.api.telemetry import KEYS
 from moldau.broker.controller.levels import KRAFT_VERSION
 from moldau.protocol.api_versions import Finalized, Welcome
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.negotiation import advertised_versions
+from moldau.protocol.negotiation import advertised_versions, own_versions
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -26,7 +26,8 @@ def welcome(keys: Collection[int], features: Mapping[str, Versions]) -> Welcome:
     """Return the fixed part of the response of a broker that serves these APIs."""
     advertised = advertised_versions("broker")
     served = {key: versions for key, versions in advertised.items() if key in keys}
-    return Welcome(served, features)
+    own = {key: versions for key, versions in own_versions("broker").items() if key in keys}
+    return Welcome(served, features, own)
 
 
 def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finalized:

@@ -32,6 +32,7 @@ from moldau.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    restore_records,
     scram,
     share_acknowledge,
     share_fetch,
@@ -156,4 +157,6 @@ APIS: Final[Mapping[int, Api]] = {
     91: Api(share_offsets.serve_alter),
     92: Api(share_offsets.serve_delete),
     93: Api(streams_group.serve_topology_description),
+    20001: _decided(),
+    20002: Api(restore_records.serve),
 }

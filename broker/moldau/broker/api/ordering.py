@@ -21,7 +21,8 @@ effect safe, or for others:
   other without need. That markers are still being written is an answer (CONCURRENT_TRANSACTIONS).
 - ShareFetch and ShareAcknowledge pass acknowledgements to their partitions within the call. The
   answer waits until they are stored, and a fetch for records.
-- DeleteRecords moves the log start within the call. The answer waits for disks and followers.
+- DeleteRecords moves the log start within the call, and RestoreRecords appends. The answer waits
+  for disks and followers.
 - PushTelemetry only counts.
 
 Requests that hold for a part of their time do it themselves (`BY_THEMSELVES`):
@@ -42,7 +43,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.protocol.messages import API
+from moldau.protocol.messages import api
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -94,6 +95,7 @@ AT_ONCE: Final = frozenset(
         "PushTelemetry",
         "ReadShareGroupState",
         "ReadShareGroupStateSummary",
+        "RestoreRecords",
         "SaslHandshake",
         "ShareAcknowledge",
         "ShareFetch",
@@ -112,7 +114,7 @@ UNHELD: Final = READS | AT_ONCE | BY_THEMSELVES
 def in_order(key: int, serve: Handler) -> Handler:
     """Return the handler of an API that keeps the order of the connection. It is the handler itself
     where nothing is to be held, so that a produce and a fetch pay nothing."""
-    if API[key].name in UNHELD:
+    if api(key).name in UNHELD:
         return serve
 
     def serve_and_hold(node: Node, request: ApiRequest) -> None:

@@ -56,7 +56,8 @@ class ProducerIdBlocks:
 
     def ensure(self, on_ready: Callable[[KafkaError | None], None]) -> None:
         """Call `on_ready` when `take_now` has an id, at once if it has one already."""
-        if self._spare or (not self._waiting and self._has_any()):
+        has_any = self._has_any()
+        if self._spare or (not self._waiting and has_any):
             on_ready(None)
             return
 
@@ -72,10 +73,11 @@ class ProducerIdBlocks:
     def take_now(self) -> int:
         """Return a new id. Raise COORDINATOR_LOAD_IN_PROGRESS, and request the next block, if none
         is available."""
+        has_any = self._has_any()
         if self._spare:
             return self._spare.pop()
         found: list[int] = []
-        if not self._waiting and self._has_any():
+        if not self._waiting and has_any:
             self.take(lambda each: found.append(each) if isinstance(each, int) else None)
             return found[0]
         if not (self._waiting or self._following or self._is_asking):
@@ -83,10 +85,19 @@ class ProducerIdBlocks:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is available yet")
 
     def _has_any(self) -> bool:
+        self._drop_restored()
         if not self._ids:
             self._ids, self._following = self._following, range(0)
             self._prefetch_below = len(self._ids) // _PREFETCH_AT
         return bool(self._ids)
+
+    def _drop_restored(self) -> None:
+        """Drop ids that a restore has brought into logs."""
+        end = self._node.image.producer_ids.restored_end
+        self._ids = self._ids[max(0, end - self._ids.start) :]
+        self._following = self._following[max(0, end - self._following.start) :]
+        if self._spare and min(self._spare) < end:
+            self._spare = [each for each in self._spare if each >= end]
 
     def _next(self) -> int:
         first = self._ids[0]

@@ -36,7 +36,7 @@ from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import Api
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.messages import API
+from moldau.protocol.messages import api as api_entry
 from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.rights import CLUSTER_ACTION
 from moldau.protocol.versions import Versions
@@ -126,7 +126,7 @@ class BrokerService:
                 "closes connection: its request is refused, and no answer can say so",
                 client=request.arrival.client_id,
                 peer=request.connection.address,
-                api=API[key].name,
+                api=api_entry(key).name,
                 version=version,
                 error=error.code.name,
                 reason=error.reason,
@@ -140,7 +140,7 @@ class BrokerService:
         self._node.log.failure(
             "request failed",
             error,
-            api=API[arrival.key].name,
+            api=api_entry(arrival.key).name,
             version=arrival.version,
             client=arrival.client_id,
             peer=request.connection.address,

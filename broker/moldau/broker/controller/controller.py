@@ -40,6 +40,7 @@ from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.scram_changes import alter_scram, describe_scram
 from moldau.broker.controller.token_changes import sweep
 from moldau.broker.controller.topic_creation import create_topics
+from moldau.broker.controller.topic_restoring import restore_topic
 from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -74,6 +75,7 @@ from moldau.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from moldau.protocol.messages.restore_topic import RestoreTopicRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
@@ -259,6 +261,9 @@ _Decision: TypeAlias = Callable[
 
 _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     CreateTopicsRequest: lambda at, request, _, inputs: create_topics(
+        at.image, at.rules, request, inputs
+    ),
+    RestoreTopicRequest: lambda at, request, _, inputs: restore_topic(
         at.image, at.rules, request, inputs
     ),
     DeleteTopicsRequest: lambda at, request, _, inputs: topic_deletion.delete_topics(

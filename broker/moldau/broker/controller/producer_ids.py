@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
 
 BLOCK_IDS: Final = 1000
+_NO_BROKER: Final = -1
 _ID_MAX: Final = (1 << 63) - 1
 
 
@@ -30,10 +31,13 @@ class ProducerIds:
 
     RECORDS = (ProducerIdsRecord,)
 
-    __slots__ = ("next_id",)
+    __slots__ = ("next_id", "restored_end")
 
     def __init__(self) -> None:
         self.next_id = 0
+        self.restored_end = 0
+        """Ids below it may be in logs already, so brokers drop the blocks below. A restore sets it;
+        after a snapshot it is the next id, which makes a broker ask for another block at most."""
 
     def __eq__(self, other: object) -> bool:
         return self.next_id == other.next_id if isinstance(other, ProducerIds) else NotImplemented
@@ -50,12 +54,14 @@ class ProducerIds:
                 found=record.next_producer_id,
             )
         self.next_id = record.next_producer_id
+        if record.broker_id == _NO_BROKER:
+            self.restored_end = record.next_producer_id
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
         """Return the record of this family for a snapshot, with the current state. It names no
         broker: the broker of the last request does not matter any more."""
         if self.next_id:
-            return iter((ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_id),))
+            return iter((ProducerIdsRecord(broker_id=_NO_BROKER, next_producer_id=self.next_id),))
         return iter(())
 
 

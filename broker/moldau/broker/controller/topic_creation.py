@@ -8,8 +8,9 @@ because it is unclear which one was meant.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from moldau.broker.controller.brokers import Broker
 from moldau.broker.controller.configs import Resource, ResourceType
@@ -55,7 +56,7 @@ def create_topics(
         if named[topic.name] > 1:
             continue
         try:
-            made, result = _create(image, rules, topic, inputs, room)
+            made, result = create_topic(image, rules, topic, inputs, room)
         except KafkaError as error:
             results.append(_failure(topic.name, error))
         else:
@@ -89,22 +90,46 @@ def too_many_partitions() -> KafkaError:
     )
 
 
-def _create(
-    image: Image, rules: Rules, topic: CreatableTopic, inputs: DecisionInputs, room: LogRoom
+class Origin(NamedTuple):
+    """What a topic keeps from another cluster, and the settings that only its restore gives it."""
+
+    topic_id: Uuid
+    leader_epochs: Sequence[int]
+    settings: Mapping[str, str]
+
+
+def create_topic(
+    image: Image,
+    rules: Rules,
+    topic: CreatableTopic,
+    inputs: DecisionInputs,
+    room: LogRoom,
+    origin: Origin | None = None,
 ) -> tuple[list[MetadataRecord], CreatableTopicResult]:
+    """Return the records of a new topic, and its row of the answer. Raise KafkaError if it cannot
+    be created."""
     _check_name(image, topic.name)
     configs = _configs_of(topic)
     rules.configs.check(Resource(ResourceType.TOPIC, topic.name), configs, {})
     partitions = _partitions_of(image, rules, topic, inputs)
     inputs.charge(len(partitions))
     room.take(partitions)
-    topic_id = _fresh_id(image, inputs)
+    own_configs = configs
+    if origin is None:
+        topic_id = _fresh_id(image, inputs)
+    else:
+        topic_id, epochs, own = origin
+        partitions = [
+            replace(each, leader_epoch=epoch)
+            for each, epoch in zip(partitions, epochs, strict=True)
+        ]
+        own_configs = {**configs, **own}
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records.extend(
         ConfigRecord(
             resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value
         )
-        for name, value in configs.items()
+        for name, value in own_configs.items()
     )
     metadata_version = image.features.metadata_version
     records.extend(

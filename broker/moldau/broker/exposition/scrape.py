@@ -25,7 +25,7 @@ from moldau.broker.replication.traffic import TopicTraffic
 from moldau.broker.share.piece import AcknowledgeType
 from moldau.metrics import Metric, Registry, render_prometheus
 from moldau.plugins.layers import platform_version
-from moldau.protocol.messages import API
+from moldau.protocol.messages import api as api_entry
 from moldau.runtime.process_figures import process_figures
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def traffic(page: Page, node: Node, tier: NodeTier | None = None) -> Iterator[No
     page.add(table.replication_bytes_out, total.replication_bytes_out)
     yield
     for key, count in sorted(node.requests.items()):
-        page.add(table.requests, count, API[key].name)
+        page.add(table.requests, count, api_entry(key).name)
     page.add(table.purgatory, len(node.replicas.purgatory))
 
 

@@ -81,7 +81,7 @@ class Appending:
         self._kernel_rules = KEYED if self._rules.needs_keys else 0
         self._before_max_ms = config.timestamp_before_max_ms
         self._after_max_ms = min(config.timestamp_after_max_ms, _LAST >> 1)
-        is_changed = config.is_append_time or config.compression is not None
+        is_changed = config.is_append_time or config.compression is not None or config.is_restoring
         self._usual_bytes_max = _NEVER if is_changed else config.max_message_bytes
         """The largest batch that is appended as received. Larger ones are checked first."""
 
@@ -142,6 +142,10 @@ class Appending:
         state = self._state
         if state.failure is not None:
             state.refuse_failed()
+        if state.config.is_restoring:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, "the topic is being restored: produce when that is done"
+            )
         is_compressed = len(records) >= HEADER_BYTES and records[_CODEC_AT] & CODEC_MASK
         rules = self._usual_rules if is_compressed else self._rules
         return self.append_admitted(

@@ -43,6 +43,8 @@ class LogConfig:
     """None: keep the codec that the producer chose."""
     compression_level: int | None = None
     preallocate: bool = False
+    is_restoring: bool = False
+    """Whether a restore fills the log: clients append nothing then (`replication.restoring`)."""
     is_tiered: bool = False
     """Whether the oldest records may be in remote storage only. Retention is then decided outside
     of the log, over both tiers."""

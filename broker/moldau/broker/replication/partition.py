@@ -203,7 +203,7 @@ class Partition:
             leader.check_acks(acks, self._acks_min)
         fields = self.log.append_usual(records, self.leader_epoch, now_ms)
         if fields is not None:
-            self._on_appended(leader)
+            self.on_appended(leader)
         return fields
 
     def append(
@@ -229,7 +229,7 @@ class Partition:
             fields = self.log.append_small(records, self.leader_epoch, now_ms)
         else:
             fields = self.log.append_admitted(admitted, self.leader_epoch, now_ms)
-        self._on_appended(leader)
+        self.on_appended(leader)
         return Appended(*fields)
 
     def append_own(self, batches: Buffer, now_ms: int, transaction_version: int = 0) -> Appended:
@@ -243,10 +243,10 @@ class Partition:
             raise self._refused()
         leader.check_acks(-1, self._acks_min)
         fields = self.log.append_own(batches, self.leader_epoch, now_ms, transaction_version)
-        self._on_appended(leader)
+        self.on_appended(leader)
         return Appended(*fields)
 
-    def _on_appended(self, leader: Leader) -> None:
+    def on_appended(self, leader: Leader) -> None:
         """Submit a due flush after an append, or advance the leader's end and the high
         watermark."""
         log = self.log.state

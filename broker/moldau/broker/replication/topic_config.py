@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.log_settings import log_config
 from moldau.broker.replication.quota import NOTHING, Throttled, throttled_on
 from moldau.broker.settings import ResourceSettings, node, topic
+
+RESTORING: Final = "moldau.restoring"
+"""Marks a topic that a restore is filling, among its settings in the metadata. It is no row, so
+nobody can set it, and no description shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +25,11 @@ class TopicConfig:
     fetches_throttled: Throttled = NOTHING
 
 
-def topic_config(settings: ResourceSettings) -> TopicConfig:
+def topic_config(settings: ResourceSettings, *, is_restoring: bool = False) -> TopicConfig:
     """Return the current settings of the topic for its replicas."""
     node_id = settings.broker[node.node_id]
     return TopicConfig(
-        log_config(settings),
+        replace(log_config(settings), is_restoring=is_restoring),
         settings[topic.min_insync_replicas],
         throttled_on(node_id, settings[topic.leader_replication_throttled_replicas]),
         throttled_on(node_id, settings[topic.follower_replication_throttled_replicas]),

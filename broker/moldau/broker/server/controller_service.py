@@ -37,7 +37,7 @@ from moldau.protocol.api_versions import Welcome
 from moldau.protocol.connection import ServerConnection
 from moldau.protocol.declare import Request as Message
 from moldau.protocol.declare import Response
-from moldau.protocol.messages import API
+from moldau.protocol.messages import api as api_entry
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest
@@ -146,7 +146,7 @@ class ControllerService:
         except MalformedMessage:
             raise
         except Exception as error:
-            self._log.failure("request failed", error, api=API[key].name, version=version)
+            self._log.failure("request failed", error, api=api_entry(key).name, version=version)
             request.connection.close()
 
     def _passes(self, request: ApiRequest) -> bool:
@@ -174,7 +174,7 @@ class ControllerService:
             f"refuses a node: {context.principal} has no right {right.operation.name} on the "
             "cluster. If it is a node of this cluster, name it in super.users of all controllers",
             self._controller.now_ms() / 1000,
-            api=API[request.arrival.key].name,
+            api=api_entry(request.arrival.key).name,
             address=context.client_host,
         )
 

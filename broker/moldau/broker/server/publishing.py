@@ -37,7 +37,7 @@ from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.directories import is_reserved
 from moldau.broker.controller.image import Image
 from moldau.broker.replication.partition import Leadership
-from moldau.broker.replication.topic_config import TopicConfig, topic_config
+from moldau.broker.replication.topic_config import RESTORING, TopicConfig, topic_config
 from moldau.broker.settings import dynamic_layers, dynamic_notices, topic_settings
 from moldau.errors import MoldauError
 from moldau.ids import Uuid
@@ -178,7 +178,10 @@ class Publisher:
     def config_of(self, settings: Settings, topic: str) -> TopicConfig:
         """Return a topic's config, before there is a node."""
         values = self.image.configs.of_topic(topic)
-        return topic_config(topic_settings(topic, values, settings, is_stored=True))
+        return topic_config(
+            topic_settings(topic, values, settings, is_stored=True),
+            is_restoring=RESTORING in values,
+        )
 
     def home_of(self, node_id: int) -> Callable[[TopicPartition], Uuid | None]:
         """Return a function that returns the log directory of this node's replica of a partition,
@@ -291,9 +294,12 @@ class Publisher:
 
     def _config(self, node: Node, topic: str) -> TopicConfig:
         settings = node.topic_settings(topic)
-        if self._configured is None or self._configured[0] is not settings:
-            self._configured = settings, topic_config(settings)
-        return self._configured[1]
+        is_restoring = RESTORING in node.image.configs.of_topic(topic)
+        known = self._configured
+        if known is None or known[0] is not settings or known[1].log.is_restoring != is_restoring:
+            known = settings, topic_config(settings, is_restoring=is_restoring)
+            self._configured = known
+        return known[1]
 
     def _report(self, error: MoldauError, topic: str, index: int) -> None:
         if self._log is not None:

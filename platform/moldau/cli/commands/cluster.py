@@ -183,13 +183,14 @@ def _log_dir(directory: LogDir) -> dict[str, Any]:
 
 
 def _versions(arguments: Namespace, context: Context) -> int:
-    from moldau.protocol.messages import API
+    from moldau.protocol.messages import API, OWN
 
+    known = {**API, **OWN}
     found = on_cluster(
         arguments, context, lambda client: client.describe_api_versions(arguments.broker)
     )
     facts = [
-        {"api": API[key].name if key in API else None, "key": key, "first": first, "last": last}
+        {"api": known[key].name if key in known else None, "key": key, "first": first, "last": last}
         for key, (first, last) in sorted(found.items())
     ]
     if arguments.json:

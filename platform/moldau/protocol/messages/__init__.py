@@ -125,12 +125,20 @@ API: Final[Mapping[int, ApiEntry]] = MappingProxyType(
     {key: ApiEntry(key, name, module) for key, name, module in _TABLE}
 )
 
+OWN: Final[Mapping[int, ApiEntry]] = MappingProxyType(
+    {
+        20001: ApiEntry(20001, "RestoreTopic", "restore_topic"),
+        20002: ApiEntry(20002, "RestoreRecords", "restore_records"),
+    }
+)
+"""The APIs that Kafka does not have. Only moldau's own clients are told of them."""
+
 
 def api_of(message: Request | Response) -> str:
     """Return the name of the API of a request or a response."""
     key = type(message).spec.key
     assert key is not None, "a request and a response have the key of their API"
-    return API[key].name
+    return api(key).name
 
 
 # Kafka 4.0 removed these APIs with ZooKeeper mode; the keys stay reserved and have no versions.
@@ -143,8 +151,8 @@ RESERVED: Final[Mapping[int, str]] = MappingProxyType(
 def api(key_or_name: int | str) -> ApiEntry:
     """Return the entry of an API by key or by name (`"Fetch"`). Raise KeyError if there is none."""
     if isinstance(key_or_name, int):
-        return API[key_or_name]
-    for entry in API.values():
+        return API[key_or_name] if key_or_name in API else OWN[key_or_name]
+    for entry in (*API.values(), *OWN.values()):
         if entry.name == key_or_name:
             return entry
     raise KeyError(key_or_name)

@@ -1,0 +1,1 @@
+"""Backups of a cluster in a bucket, and their restore; see README.md."""

@@ -1,0 +1,128 @@
+"""The objects of backups below one prefix: chunks of logs, and a manifest a backup.
+
+    data/TOPIC ID/PARTITION/BASE-NEXT-CHECKSUM     whole batches
+    backups/TIME-CHECKSUM.json                     a backup, by the time at which it began
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from crc32c import crc32c
+
+from moldau.backups.manifest import (
+    BackupFailed,
+    Chunk,
+    Manifest,
+    chunk_name,
+    decoded,
+    encoded,
+)
+from moldau.objects.object_store import ObjectStore
+from moldau.objects.obstore_bucket import ObstoreBucket
+from moldau.objects.store_address import StoreConfig, parse_address
+from moldau.objects.store_errors import StoreError, StoreReason
+
+if TYPE_CHECKING:
+    from moldau.records import Buffer
+    from moldau.runtime import Runtime
+
+_FOLDER: Final = "backups"
+_PIECE_BYTES: Final = 8 << 20
+_CHECKSUM_DIGITS: Final = 16
+_ANOTHER: Final = "restore another backup (--at), or bring the object back"
+
+
+def open_store(runtime: Runtime, address: str) -> ObjectStore:
+    """Return the store at an address. Raise ConfigError for one that cannot be, or if the library
+    is not installed, and StoreError."""
+    where = parse_address(address, "the place of the backup")
+    return ObjectStore(runtime, ObstoreBucket(runtime, StoreConfig(where)))
+
+
+class BackupStore:
+    """The backups of one cluster."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    @property
+    def where(self) -> str:
+        return self._store.where
+
+    async def put_chunk(self, topic_id: bytes, partition: int, chunk: Chunk, data: Buffer) -> None:
+        """Store a chunk. One that a killed backup has left is taken as it is."""
+        await self._put(chunk_name(topic_id, partition, chunk), data)
+
+    async def read_chunk(self, topic_id: bytes, partition: int, chunk: Chunk) -> Buffer:
+        """Return the batches of a chunk. Raise BackupFailed if they are not as they were stored."""
+        name = chunk_name(topic_id, partition, chunk)
+        data = await self._read(name, chunk.size_bytes)
+        if crc32c(data) != chunk.checksum:
+            raise BackupFailed(f"{self.where}/{name} is damaged: {_ANOTHER}")
+        return data
+
+    async def put_manifest(self, manifest: Manifest) -> str:
+        """Store a backup, whose chunks are all there, and return its name."""
+        data = encoded(manifest)
+        digest = hashlib.sha256(data).hexdigest()[:_CHECKSUM_DIGITS]
+        name = f"{_FOLDER}/{manifest.begun_ms:013}-{digest}.json"
+        await self._put(name, data)
+        return name
+
+    async def manifests(self) -> dict[str, tuple[int, int]]:
+        """Return the time and the size of each backup, by name, the oldest first."""
+        found = [each async for each in self._store.list(_FOLDER)]
+        return {
+            each.name: (int(each.name.rpartition("/")[2].partition("-")[0]), each.size_bytes)
+            for each in sorted(found, key=lambda each: each.name)
+        }
+
+    async def read_manifest(self, name: str, size_bytes: int) -> Manifest:
+        """Return a backup. Raise BackupFailed if its document is not as it was stored."""
+        data = bytes(await self._read(name, size_bytes)) if size_bytes else b""
+        digest = name.rpartition("-")[2].removesuffix(".json")
+        if hashlib.sha256(data).hexdigest()[:_CHECKSUM_DIGITS] != digest:
+            raise BackupFailed(f"{self.where}/{name} is damaged: {_ANOTHER}")
+        return decoded(data)
+
+    async def check_objects(self, objects: Mapping[str, int]) -> None:
+        """Raise BackupFailed, which names the first one, if objects are missing or torn."""
+        found = {each.name: each.size_bytes async for each in self._store.list("data")}
+        bad = sorted(name for name, size in objects.items() if found.get(name) != size)
+        if not bad:
+            return
+        size = found.get(bad[0])
+        what = "is missing" if size is None else f"has {size} of {objects[bad[0]]} bytes"
+        more = f", and {len(bad) - 1} more like it" if len(bad) > 1 else ""
+        raise BackupFailed(f"{self.where}/{bad[0]} {what}{more}: {_ANOTHER}")
+
+    async def _put(self, name: str, data: Buffer) -> None:
+        try:
+            await self._store.put(name, data)
+        except StoreError as error:
+            if error.why is not StoreReason.ALREADY_EXISTS:
+                raise
+
+    async def _read(self, name: str, size_bytes: int) -> Buffer:
+        data = bytearray()
+        try:
+            while len(data) < size_bytes:
+                left = min(_PIECE_BYTES, size_bytes - len(data))
+                piece = await self._store.get_range(name, len(data), left)
+                if len(piece) == size_bytes:
+                    return piece
+                if not len(piece):
+                    break
+                data += piece
+        except StoreError as error:
+            if error.why not in (StoreReason.NOT_FOUND, StoreReason.BAD_RANGE):
+                raise
+            raise BackupFailed(f"{self.where}/{name} is missing or torn: {_ANOTHER}") from error
+        if len(data) < size_bytes:
+            raise BackupFailed(
+                f"{self.where}/{name} has {len(data)} of {size_bytes} bytes: {_ANOTHER}"
+            )
+        return data

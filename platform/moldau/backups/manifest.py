@@ -1,0 +1,187 @@
+"""What a backup is: one document that names all of it, and the chunks of each log.
+
+A chunk is a run of whole batches, as the leader's log has them. Invariants: the chunks of a log are
+in order of their offsets and do not overlap; `start_offset <= end_offset`; no chunk ends beyond
+`end_offset`, or at or below `start_offset`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from moldau.errors import MoldauError
+
+FORMAT: Final = 1
+
+
+class BackupFailed(MoldauError):
+    """A backup or a restore that cannot go on; the text says what to do."""
+
+
+class Chunk(NamedTuple):
+    """An object with batches of one partition, and what a restore must know before it reads it."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    checksum: int
+    """CRC-32C of the whole object."""
+    max_timestamp: int
+    max_epoch: int
+    max_producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogBackup:
+    """One partition. `leader_epoch` is that of its leader when it was backed up."""
+
+    start_offset: int
+    end_offset: int
+    leader_epoch: int
+    chunks: tuple[Chunk, ...] = ()
+
+    @property
+    def epoch_after(self) -> int:
+        """The first leader epoch above all that the log knows."""
+        return max((self.leader_epoch, *(each.max_epoch for each in self.chunks))) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBackup:
+    """One topic. The partitions are in the order of their numbers."""
+
+    name: str
+    topic_id: bytes
+    replication: int
+    settings: Mapping[str, str]
+    logs: tuple[LogBackup, ...]
+
+
+class GroupOffset(NamedTuple):
+    """Where a group goes on in one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One backup."""
+
+    cluster_id: str
+    begun_ms: int
+    topics: tuple[TopicBackup, ...]
+    commits: TopicBackup | None
+    """The log of commits, for group offsets as of a time; None if there was none."""
+    groups: Mapping[str, tuple[GroupOffset, ...]]
+    acls: tuple[tuple[str, ...], ...] | None = None
+    """The fields of each rule as text; None if the brokers decided by no rules."""
+    quotas: tuple[tuple[tuple[str | None, ...], Mapping[str, float]], ...] = ()
+    users: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The iterations of each mechanism. A cluster tells neither keys nor salts."""
+
+    @property
+    def producer_id_end(self) -> int:
+        """The first producer id above all that the batches name."""
+        ids = (chunk.max_producer_id for _, _, log in self.logs() for chunk in log.chunks)
+        return max(ids, default=-1) + 1
+
+    def logs(self) -> Iterator[tuple[TopicBackup, int, LogBackup]]:
+        """Yield all logs that are restored, with their topics and numbers."""
+        for topic in self.topics:
+            for number, log in enumerate(topic.logs):
+                yield topic, number, log
+
+    def of_id(self, topic_id: bytes) -> TopicBackup | None:
+        """Return the topic with this id."""
+        both = (*self.topics, *((self.commits,) if self.commits else ()))
+        return next((each for each in both if each.topic_id == topic_id), None)
+
+    @property
+    def objects(self) -> dict[str, int]:
+        """The size of each object that a restore reads, by name."""
+        both = (*self.topics, *((self.commits,) if self.commits else ()))
+        return {
+            chunk_name(topic.topic_id, number, chunk): chunk.size_bytes
+            for topic in both
+            for number, log in enumerate(topic.logs)
+            for chunk in log.chunks
+        }
+
+
+def chunk_name(topic_id: bytes, partition: int, chunk: Chunk) -> str:
+    """Return the name of a chunk's object. It has the checksum, so other bytes have another name."""
+    ends = f"{chunk.base_offset:020}-{chunk.next_offset:020}"
+    return f"data/{topic_id.hex()}/{partition}/{ends}-{chunk.checksum:08x}"
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """Return the document of a backup."""
+    document = {
+        "format": FORMAT,
+        "cluster": manifest.cluster_id,
+        "begun_ms": manifest.begun_ms,
+        "topics": [_topic_json(each) for each in manifest.topics],
+        "commits": None if manifest.commits is None else _topic_json(manifest.commits),
+        "groups": manifest.groups,
+        "acls": manifest.acls,
+        "quotas": manifest.quotas,
+        "users": manifest.users,
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decoded(data: bytes) -> Manifest:
+    """Return the backup of a document whose checksum is right."""
+    document = json.loads(data)
+    if document["format"] != FORMAT:
+        raise BackupFailed(
+            "the backup was made by a newer moldau: restore it with that version",
+            format=document["format"],
+        )
+    commits, acls = document["commits"], document["acls"]
+    return Manifest(
+        document["cluster"],
+        document["begun_ms"],
+        tuple(map(_topic_of, document["topics"])),
+        None if commits is None else _topic_of(commits),
+        {
+            group: tuple(GroupOffset(*each) for each in offsets)
+            for group, offsets in document["groups"].items()
+        },
+        None if acls is None else tuple(map(tuple, acls)),
+        tuple((tuple(entity), values) for entity, values in document["quotas"]),
+        document["users"],
+    )
+
+
+def _topic_json(topic: TopicBackup) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "id": topic.topic_id.hex(),
+        "replication": topic.replication,
+        "settings": dict(topic.settings),
+        "logs": [
+            [each.start_offset, each.end_offset, each.leader_epoch, each.chunks]
+            for each in topic.logs
+        ],
+    }
+
+
+def _topic_of(found: dict[str, Any]) -> TopicBackup:
+    return TopicBackup(
+        found["name"],
+        bytes.fromhex(found["id"]),
+        found["replication"],
+        found["settings"],
+        tuple(
+            LogBackup(start, end, epoch, tuple(Chunk(*each) for each in chunks))
+            for start, end, epoch, chunks in found["logs"]
+        ),
+    )

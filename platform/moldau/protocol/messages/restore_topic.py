@@ -1,0 +1,42 @@
+"""Creates a topic that a restore fills: with the id and the leader epochs that it had (moldau's own
+API, which only moldau's clients are told of).
+
+The topic takes records by RestoreRecords alone until its restore ends. A topic that is there with
+this id is left as it is.
+"""
+
+from __future__ import annotations
+
+from moldau.protocol.declare import Request, Response, Struct, field
+from moldau.protocol.types import Bool, Int16, Int32, Int64, String, TopicName, Uuid
+
+
+class RestorableConfig(Struct):
+    """One setting of the topic."""
+
+    name: String
+    value: String
+
+
+class RestoreTopicRequest(
+    Request, key=20001, versions="0", flexible="0+", listeners=("broker", "controller")
+):
+    """The topic as it was. Each partition begins in its leader epoch, which must be above those of
+    all its batches; no producer gets an id below `producer_id_end` any more."""
+
+    name: TopicName
+    topic_id: Uuid
+    replication_factor: Int16
+    leader_epochs: list[Int32]
+    configs: list[RestorableConfig]
+    producer_id_end: Int64
+    timeout_ms: Int32
+
+
+class RestoreTopicResponse(Response, key=20001, versions="0", flexible="0+"):
+    """Whether the topic is there, and still takes records of the restore."""
+
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16
+    error_message: String | None = field(default=None)
+    is_restoring: Bool = field(default=False)
