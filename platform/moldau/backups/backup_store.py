@@ -1,7 +1,7 @@
 """The objects of backups below one prefix: chunks of logs, and a manifest a backup.
 
-    data/TOPIC ID/PARTITION/BASE-NEXT-CHECKSUM     whole batches
-    backups/TIME-CHECKSUM.json                     a backup, by the time at which it began
+data/TOPIC ID/PARTITION/BASE-NEXT-CHECKSUM     whole batches
+backups/TIME-CHECKSUM.json                     a backup, by the time at which it began
 """
 
 from __future__ import annotations

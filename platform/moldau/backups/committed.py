@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.client.base.arguments import OffsetAndMetadata
-from moldau.protocol.schemas.coordinator_log import GROUP_LOG, UnknownRecordType
+from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
@@ -68,13 +68,8 @@ def _is_commit(key: bytes) -> bool:
     return int.from_bytes(bytes(key)[_KEY_VERSION], "big") == _OFFSET_COMMIT
 
 
-def _note(
-    changes: dict[Commit, OffsetAndMetadata | None], key: bytes, value: bytes | None
-) -> None:
-    try:
-        found, committed = GROUP_LOG.decode(key, value)
-    except UnknownRecordType:
-        return
+def _note(changes: dict[Commit, OffsetAndMetadata | None], key: bytes, value: bytes | None) -> None:
+    found, committed = GROUP_LOG.decode(key, value)
     place = cast(OffsetCommitKey, found)
     where = place.group, place.topic, place.partition
     if committed is None:

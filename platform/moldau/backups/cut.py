@@ -1,8 +1,8 @@
 """Where a log ended at a time. No IO.
 
-A log as of a time ends before its first batch that holds a record stamped at that time or later. So
-all restored records are older than the time, and their offsets have no new gap. The stamps are those
-of the records: with CreateTime the producers' clocks say them, with LogAppendTime the brokers'.
+A log as of a time ends before its first batch that holds a record stamped at that time or later.
+So all restored records are older than the time, and their offsets have no new gap. The stamps are
+those of the records: with CreateTime the producers' clocks say them, else the brokers'.
 Compaction and retention are not undone: what they had removed when a chunk was read is not in it.
 """
 

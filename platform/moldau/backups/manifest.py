@@ -116,7 +116,7 @@ class Manifest:
 
 
 def chunk_name(topic_id: bytes, partition: int, chunk: Chunk) -> str:
-    """Return the name of a chunk's object. It has the checksum, so other bytes have another name."""
+    """Return the name of a chunk's object. Other bytes have another name."""
     ends = f"{chunk.base_offset:020}-{chunk.next_offset:020}"
     return f"data/{topic_id.hex()}/{partition}/{ends}-{chunk.checksum:08x}"
 

@@ -7,6 +7,7 @@ from typing import Final
 SUMMARIES: Final = {
     "acl": "Access rules (ACLs): list, add, remove, explain, suggest.",
     "apply": "Make topics, users, rules, quotas, schemas and connectors as in YAML files.",
+    "backup": "Store a cluster in a bucket or a folder: topics, records, groups, rules, quotas.",
     "cluster": "The cluster: up, describe, features, top, quorum, log-dirs, versions.",
     "completion": "The script that lets bash, zsh or fish complete commands, topics and groups.",
     "config": "Settings of topics, brokers and groups: describe, set, unset.",
@@ -24,6 +25,7 @@ SUMMARIES: Final = {
     "quota": "Quotas of users and client ids: list, set, remove.",
     "reassign": "Move partitions to other brokers: plan, execute, verify, cancel, list.",
     "registry": "A Schema Registry with Confluent's REST API, on any Kafka cluster.",
+    "restore": "Bring a backup back into an empty cluster, with all offsets; or as of a time.",
     "schema": "Schemas of a registry: list, get, put, check, diff, delete.",
     "share": "Share groups (queues): list, describe, offsets, reset, init, peek, dlq, delete.",
     "token": "Delegation tokens of a cluster: create, list, renew, expire.",

@@ -1,0 +1,214 @@
+"""Takes a backup of a running cluster.
+
+In this order: group offsets; rules, quotas and users; where logs end; the logs, several at a time;
+the manifest. So no group stands beyond its log, and a backup that is killed has only left chunks
+that the next one uses or ignores.
+
+A log ends where consumers could read when the backup looked. A transaction that was open there is
+in the backup without its end; a restore aborts it. Logs are looked at one after the other, so a
+transaction over several partitions may be whole in one and open in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from moldau.backups.log_reader import LogReader
+from moldau.backups.manifest import (
+    BackupFailed,
+    GroupOffset,
+    LogBackup,
+    Manifest,
+    TopicBackup,
+)
+from moldau.client.base.offsets import EARLIEST, LATEST, list_offsets
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import Topic, TopicPartition
+from moldau.operations import acls, quotas, users
+from moldau.operations.hidden import check_all_visible
+from moldau.operations.topics import own_settings
+
+if TYPE_CHECKING:
+    from moldau.backups.backup_store import BackupStore
+    from moldau.client.admin.admin import Admin
+    from moldau.runtime import Runtime
+
+COMMITS: Final = "__consumer_offsets"
+OWN_TOPICS: Final = frozenset(
+    (
+        COMMITS,
+        "__transaction_state",
+        "__share_group_state",
+        "__remote_log_metadata",
+        "__cluster_metadata",
+    )
+)
+"""The brokers' own topics. They are about the cluster that has them, and are not restored."""
+_AT_ONCE: Final = 4
+_OF_GROUPS: Final = ("classic", "consumer", "streams")
+_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@dataclass(slots=True)
+class TakenBackup:
+    """What a backup has done."""
+
+    name: str
+    manifest: Manifest
+    new_bytes: int = 0
+    new_chunks: int = 0
+    gone: list[str] = field(default_factory=list)
+    """Topics that were deleted meanwhile."""
+
+
+async def take_backup(admin: Admin, store: BackupStore, runtime: Runtime) -> TakenBackup:
+    """Take a backup, which stores what the newest one there does not have. Raise KafkaError,
+    StoreError or BackupFailed; then there is no new backup."""
+    begun_ms = runtime.clock.wall_ms()
+    cluster_id = (await admin.describe_cluster()).cluster_id or ""
+    before = await _newest(store, cluster_id)
+    await check_all_visible(admin)
+    groups = await _groups(admin)
+    rules = await _acls(admin)
+    found_quotas = await quotas.found_quotas(admin)
+    found_users = await users.found_users(admin)
+    taken = TakenBackup("", Manifest(cluster_id, begun_ms, (), None, {}))
+    topics = await admin.list_topics(internal=True)
+    chosen = [each for each in topics if each.name not in OWN_TOPICS]
+    commits = [each for each in topics if each.name == COMMITS]
+    logs = _Logs(admin, store, before, taken)
+    backed_up = await logs.of_topics([*chosen, *commits])
+    manifest = Manifest(
+        cluster_id,
+        begun_ms,
+        tuple(backed_up[each.name] for each in chosen if each.name in backed_up),
+        backed_up.get(COMMITS),
+        groups,
+        rules,
+        tuple((tuple(entity), values) for entity, values in found_quotas.values()),
+        found_users,
+    )
+    taken.manifest, taken.name = manifest, await store.put_manifest(manifest)
+    return taken
+
+
+async def _newest(store: BackupStore, cluster_id: str) -> Manifest | None:
+    found = await store.manifests()
+    if not found:
+        return None
+    name, (_, size_bytes) = list(found.items())[-1]
+    manifest = await store.read_manifest(name, size_bytes)
+    if manifest.cluster_id != cluster_id:
+        raise BackupFailed(
+            f"{store.where} has backups of another cluster: give each cluster its own prefix",
+            cluster=cluster_id,
+            found=manifest.cluster_id,
+        )
+    return manifest
+
+
+async def _groups(admin: Admin) -> dict[str, tuple[GroupOffset, ...]]:
+    groups = {}
+    for group in await admin.list_groups(types=_OF_GROUPS):
+        found = await admin.group_offsets(group.group_id)
+        if found:
+            groups[group.group_id] = tuple(
+                GroupOffset(*where, each.offset, each.metadata, each.leader_epoch)
+                for where, each in sorted(found.items())
+            )
+    return groups
+
+
+async def _acls(admin: Admin) -> tuple[tuple[str, ...], ...] | None:
+    try:
+        found = await acls.found_acls(admin)
+    except KafkaError as error:
+        if error.code is not ErrorCode.SECURITY_DISABLED:
+            raise
+        return None
+    return tuple(
+        (
+            each.principal,
+            each.operation.name,
+            each.name,
+            each.type.name,
+            each.pattern.name,
+            each.permission.name,
+            each.host,
+        )
+        for each in found.values()
+    )
+
+
+class _Logs:
+    """The logs of topics, a few at a time."""
+
+    def __init__(
+        self, admin: Admin, store: BackupStore, before: Manifest | None, taken: TakenBackup
+    ) -> None:
+        self._admin = admin
+        self._cluster = admin._cluster
+        self._store = store
+        self._before = before
+        self._taken = taken
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    async def of_topics(self, topics: Iterable[Topic]) -> dict[str, TopicBackup]:
+        """Return the backups of the topics that are still there at the end."""
+        chosen = list(topics)
+        found = await asyncio.gather(*map(self._of_topic, chosen))
+        return {each.name: each for each in found if each is not None}
+
+    async def _of_topic(self, topic: Topic) -> TopicBackup | None:
+        try:
+            async with self._room:
+                settings = await own_settings(self._admin, topic.name)
+                starts, ends = await self._ends(topic)
+            known = None if self._before is None else self._before.of_id(topic.topic_id)
+            logs = await asyncio.gather(
+                *(
+                    self._of_log(topic, number, (starts[number], ends[number]), known)
+                    for number in range(len(topic.partitions))
+                )
+            )
+        except KafkaError as error:
+            if error.code not in _GONE:
+                raise
+            self._taken.gone.append(topic.name)
+            return None
+        return TopicBackup(
+            topic.name,
+            topic.topic_id,
+            max((len(each.replicas) for each in topic.partitions), default=1),
+            {name: value or "" for name, value in settings.items()},
+            tuple(logs),
+        )
+
+    async def _ends(self, topic: Topic) -> tuple[list[int], list[int]]:
+        places = [TopicPartition(topic.name, each.index) for each in topic.partitions]
+        found: list[list[int]] = []
+        for wanted in (EARLIEST, LATEST):
+            offsets = await list_offsets(self._cluster, dict.fromkeys(places, wanted))
+            found.append([offsets[each].offset for each in places])
+        return found[0], found[1]
+
+    async def _of_log(
+        self, topic: Topic, number: int, ends: tuple[int, int], known: TopicBackup | None
+    ) -> LogBackup:
+        earlier = known.logs[number] if known and number < len(known.logs) else None
+        where = TopicPartition(topic.name, number)
+        epoch = topic.partitions[number].leader_epoch
+        async with self._room:
+            reader = LogReader(self._cluster, self._store, topic.topic_id, where)
+            log = await reader.read(*ends, epoch, earlier)
+        self._taken.new_bytes += reader.new_bytes
+        self._taken.new_chunks += reader.new_chunks
+        return log
+
+
+def unread_users(found: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return a line for each user whose password must be set anew after a restore."""
+    return [f"{name} ({', '.join(sorted(mechanisms))})" for name, mechanisms in found.items()]
