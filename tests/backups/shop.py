@@ -16,10 +16,13 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
-    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.backoff.ms": "50",
+    "log.initial.task.delay.ms": "0",
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
 }
+AS_IT_IS = {**SETTINGS, "log.cleaner.enable": "false"}
+"""The settings of a cluster that does not compact what was restored before it is compared."""
 TOPICS = ("orders", "table", "trimmed", "payments", "empty")
 GROUP = "billing"
 
@@ -28,7 +31,11 @@ async def fill(address: str) -> None:
     """Make topics, records, transactions, a group, rules, quotas and a user."""
     async with Admin(bootstrap_servers=address) as admin:
         await admin.create_topic(NewTopic("orders", partitions=3, configs={"retention.ms": "-1"}))
-        compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+        compacted = {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.01",
+            "segment.ms": "20",
+        }
         await admin.create_topic(NewTopic("table", partitions=1, configs=compacted))
         for name in ("trimmed", "payments", "empty"):
             await admin.create_topic(NewTopic(name, partitions=1))
@@ -40,8 +47,9 @@ async def fill(address: str) -> None:
                 if number % 7 == 0:
                     await producer.flush()
             await producer.flush()
+        await _await_gaps(admin, TopicPartition("table", 0))
         await admin.delete_records({("trimmed", 0): 33})
-        await _pay(address)
+        await pay(address)
         await admin.alter_group_offsets(
             GROUP,
             {
@@ -55,6 +63,18 @@ async def fill(address: str) -> None:
         await SecurityAdmin(admin).set_password("ann", "secret of ann")
 
 
+async def _await_gaps(admin: Admin, where: TopicPartition) -> None:
+    """Wait until compaction has removed records, and let it remove no others."""
+    (topic,) = (each for each in await admin.list_topics() if each.name == where.topic)
+    while True:
+        end = (await admin.list_offsets({where: LATEST}))[where].offset
+        data = await _batches(admin, topic.topic_id, where, (0, end))
+        if sum(each.header.record_count for each in walk(data)) < end:
+            break
+    resource = Resource(ResourceType.TOPIC, where.topic)
+    await admin.alter_configs(resource, set_to={"min.compaction.lag.ms": str(1 << 40)})
+
+
 async def add_orders(address: str, count: int) -> None:
     """Send records to `orders`, with an idempotent producer and compression."""
     async with Producer(bootstrap_servers=address, compression_type="lz4") as producer:
@@ -63,7 +83,7 @@ async def add_orders(address: str, count: int) -> None:
         await producer.flush()
 
 
-async def _pay(address: str) -> None:
+async def pay(address: str) -> None:
     async with Producer(bootstrap_servers=address, transactional_id="till") as producer:
         async with producer.transaction():
             await producer.send("payments", b"paid")
@@ -138,7 +158,10 @@ async def committed_values(address: str, topic: str) -> list[bytes | None]:
             found += [each.value for part in records for each in part.records]
 
 
-async def is_settled(address: str, topic: str) -> None:
-    """Wait for nothing: the settings of a topic can be read, so its leader answers."""
-    async with Admin(bootstrap_servers=address) as admin:
-        await admin.describe_configs(Resource(ResourceType.TOPIC, topic))
+async def after_now(admin: Admin) -> int:
+    """Return a time after all that was done, and before all that is done next."""
+    clock = admin._cluster.runtime.clock
+    now_ms = clock.wall_ms()
+    while clock.wall_ms() <= now_ms:
+        await admin.describe_cluster()
+    return now_ms + 1

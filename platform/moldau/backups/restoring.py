@@ -9,7 +9,6 @@ again with the same words. A group that has committed meanwhile keeps its offset
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,7 @@ from moldau.backups.cut import chunk_of_cut, cut_in
 from moldau.backups.manifest import BackupFailed, GroupOffset, LogBackup, Manifest, TopicBackup
 from moldau.backups.restored_log import LogPlan, RestoredLog
 from moldau.backups.taking import OWN_TOPICS, unread_users
+from moldau.backups.workers import Workers, all_of
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.admin.quotas import QuotaEntity
 from moldau.client.admin.security import Acl
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 MARK: Final = "moldau.restoring"
 """The setting that marks a topic on the broker's side; its removal ends the restore."""
 _RESTORE_TOPIC: Final = 20001
-_AT_ONCE: Final = 4
 _TIMEOUT_MS: Final = 15_000
 
 
@@ -122,13 +121,13 @@ class _Restore:
         self._restored = restored
         self._manifest = restored.manifest
         self._time_ms = time_ms
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._workers = Workers()
         self._ends: dict[TopicPartition, int] = {}
 
     async def run(self) -> None:
         """Do all that is not done yet."""
         manifest = self._manifest
-        await asyncio.gather(*map(self._restore_topic, manifest.topics))
+        await all_of(map(self._restore_topic, manifest.topics))
         await self._abort_open()
         await self._restore_rules()
         await self._restore_quotas()
@@ -143,13 +142,13 @@ class _Restore:
     # Topics.
 
     async def _restore_topic(self, topic: TopicBackup) -> None:
-        async with self._room:
+        async with self._workers.room():
             is_restoring = await self._make(topic)
         plans = [await self._plan(topic, number, log) for number, log in enumerate(topic.logs)]
         self._ends.update((each.where, each.end_offset) for each in plans)
         if not is_restoring:
             return
-        await asyncio.gather(*map(self._fill, plans))
+        await all_of(map(self._fill, plans))
         resource = Resource(ResourceType.TOPIC, topic.name)
         await self._admin.alter_configs(resource, unset=[MARK])
 
@@ -182,14 +181,14 @@ class _Restore:
         chunk = None if self._time_ms is None else chunk_of_cut(log, self._time_ms)
         if chunk is not None:
             assert self._time_ms is not None
-            async with self._room:
+            async with self._workers.room():
                 data = await self._store.read_chunk(topic.topic_id, number, chunk)
             end = cut_in(data, self._time_ms)
         chunks = [each for each in log.chunks if each.base_offset < end]
         return LogPlan(topic.topic_id, where, min(log.start_offset, end), end, chunks)
 
     async def _fill(self, plan: LogPlan) -> None:
-        async with self._room:
+        async with self._workers.room():
             log = RestoredLog(self._cluster, self._store, plan)
             await log.fill()
         self._restored.sent_bytes += log.sent_bytes

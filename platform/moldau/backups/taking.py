@@ -11,7 +11,6 @@ transaction over several partitions may be whole in one and open in another.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ from moldau.backups.manifest import (
     Manifest,
     TopicBackup,
 )
+from moldau.backups.workers import Workers, all_of
 from moldau.client.base.offsets import EARLIEST, LATEST, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic, TopicPartition
@@ -47,7 +47,6 @@ OWN_TOPICS: Final = frozenset(
     )
 )
 """The brokers' own topics. They are about the cluster that has them, and are not restored."""
-_AT_ONCE: Final = 4
 _OF_GROUPS: Final = ("classic", "consumer", "streams")
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -154,25 +153,23 @@ class _Logs:
         self._store = store
         self._before = before
         self._taken = taken
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._workers = Workers()
 
     async def of_topics(self, topics: Iterable[Topic]) -> dict[str, TopicBackup]:
         """Return the backups of the topics that are still there at the end."""
         chosen = list(topics)
-        found = await asyncio.gather(*map(self._of_topic, chosen))
+        found = await all_of(map(self._of_topic, chosen))
         return {each.name: each for each in found if each is not None}
 
     async def _of_topic(self, topic: Topic) -> TopicBackup | None:
         try:
-            async with self._room:
+            async with self._workers.room():
                 settings = await own_settings(self._admin, topic.name)
                 starts, ends = await self._ends(topic)
             known = None if self._before is None else self._before.of_id(topic.topic_id)
-            logs = await asyncio.gather(
-                *(
-                    self._of_log(topic, number, (starts[number], ends[number]), known)
-                    for number in range(len(topic.partitions))
-                )
+            logs = await all_of(
+                self._of_log(topic, number, (starts[number], ends[number]), known)
+                for number in range(len(topic.partitions))
             )
         except KafkaError as error:
             if error.code not in _GONE:
@@ -201,7 +198,7 @@ class _Logs:
         earlier = known.logs[number] if known and number < len(known.logs) else None
         where = TopicPartition(topic.name, number)
         epoch = topic.partitions[number].leader_epoch
-        async with self._room:
+        async with self._workers.room():
             reader = LogReader(self._cluster, self._store, topic.topic_id, where)
             log = await reader.read(*ends, epoch, earlier)
         self._taken.new_bytes += reader.new_bytes

@@ -26,8 +26,17 @@ class VersionRange(Protocol):
 
 def supported_versions(listener: str, *, unstable: bool = False) -> dict[int, Versions]:
     """Return the versions that this code supports on a listener, "broker" or "controller"."""
+    return _versions(API, listener, unstable=unstable)
+
+
+def own_versions(listener: str) -> dict[int, Versions]:
+    """Return those of the APIs that Kafka does not have: only moldau's own clients are told."""
+    return _versions(OWN, listener)
+
+
+def _versions(keys: Iterable[int], listener: str, *, unstable: bool = False) -> dict[int, Versions]:
     supported = {}
-    for key in (*API, *OWN):
+    for key in keys:
         spec = request_class(key).spec
         versions = spec.versions if unstable else spec.stable_versions
         if listener in spec.listeners and versions:
@@ -41,18 +50,11 @@ def advertised_versions(listener: str, *, unstable: bool = False) -> dict[int, V
     A broker's listener reports Produce from version 0 on: librdkafka before 2025 assumes that a
     broker without it supports no compression but zstd, and silently sends everything else
     uncompressed (KAFKA-18659). A Produce below the served versions is still an unsupported version.
-    moldau's own APIs are not reported (`own_versions`).
     """
-    supported = supported_versions(listener, unstable=unstable)
-    advertised = {key: versions for key, versions in supported.items() if key not in OWN}
+    advertised = supported_versions(listener, unstable=unstable)
     if listener == "broker":
         advertised[PRODUCE] = Versions(0, advertised[PRODUCE].last)
     return advertised
-
-
-def own_versions(listener: str) -> dict[int, Versions]:
-    """Return the versions of the APIs that Kafka does not have, for moldau's own clients."""
-    return {key: versions for key, versions in supported_versions(listener).items() if key in OWN}
 
 
 def highest_common(ours: Versions, theirs: Versions, **context: object) -> int:

@@ -11,7 +11,7 @@ from moldau.broker.api.handlers import APIS
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.api.row import BROKER, CONTROLLER, Api
 from moldau.protocol.acl_operations import AclResource
-from moldau.protocol.messages import API
+from moldau.protocol.messages import api as entry_of
 from moldau.protocol.rights import Right
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "security-rights.md"
@@ -73,7 +73,7 @@ def _by_api() -> list[str]:
         rights = RIGHTS[key]
         also = ", ".join(map(_named, rights.also))
         right = "-" if rights.right is None else _named(rights.right)
-        cells = (API[key].name, key, _listeners(api), right, also, NOTES.get(key, ""))
+        cells = (entry_of(key).name, key, _listeners(api), right, also, NOTES.get(key, ""))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
@@ -83,7 +83,7 @@ def _by_right() -> list[str]:
     for key, api in sorted(APIS.items()):
         for right in dict.fromkeys((RIGHTS[key].right, *RIGHTS[key].also)):
             if right is not None and api.off is None:
-                found[right].append(API[key].name)
+                found[right].append(entry_of(key).name)
     lines = ["## What a right is for", "", "| resource | operation | APIs |", "|-|-|-|"]
     for right, names in sorted(found.items()):
         resource, operation = _names(right)

@@ -14,7 +14,7 @@ from moldau.broker.decision.context import of_node
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.declare import Request, Response
-from moldau.protocol.messages import API, request_class
+from moldau.protocol.messages import OWN, api, request_class
 from moldau.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -52,16 +52,39 @@ from tests.broker.api.administered import Administered, Asked
 from tests.broker.api.rights import guarded
 from tests.broker.controller.cluster import topic
 
-FORWARDED = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81}
-"""Those of our APIs that Kafka's brokers forward to the controller."""
+RESTORE_TOPIC, _ = OWN
+FORWARDED = {
+    RESTORE_TOPIC,
+    19,
+    20,
+    30,
+    31,
+    33,
+    37,
+    38,
+    39,
+    40,
+    43,
+    44,
+    45,
+    46,
+    49,
+    51,
+    55,
+    57,
+    64,
+    80,
+    81,
+}
+"""Those of our APIs that Kafka's brokers forward to the controller, and our own one."""
 
 
 @pytest.mark.parametrize("key", APIS)
 def test_a_row_offers_an_api_where_kafka_does(key: int) -> None:
     row, spec = APIS[key], request_class(key).spec
-    assert row.listeners <= set(spec.listeners), API[key].name
+    assert row.listeners <= set(spec.listeners), api(key).name
     if "controller" in spec.listeners:
-        assert "controller" in row.listeners, f"controllers lack {API[key].name}"
+        assert "controller" in row.listeners, f"controllers lack {api(key).name}"
     assert row.is_forwarded == (key in FORWARDED)
     assert not row.is_forwarded or row.listeners == BOTH
 
@@ -71,7 +94,7 @@ def test_each_api_has_its_rights() -> None:
 
 
 def test_only_what_must_be_open_takes_no_right() -> None:
-    assert {API[key].name for key, row in RIGHTS.items() if row.right is None} == {
+    assert {api(key).name for key, row in RIGHTS.items() if row.right is None} == {
         "ApiVersions",
         "DescribeCluster",
         "ExpireDelegationToken",  # by the token's owner and renewers

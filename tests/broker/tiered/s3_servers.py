@@ -113,7 +113,7 @@ def make_user(server: S3Server) -> tuple[str, str]:
 
 
 def versitygw_program() -> str:
-    """Return its path. Raise ServerMissing if there is none, and it cannot be built."""
+    """Return the path of versitygw, which is built if it is missing. Raise ServerMissing."""
     found = shutil.which("versitygw")
     if found is not None:
         return found

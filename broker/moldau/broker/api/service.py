@@ -37,7 +37,7 @@ from moldau.broker.api.row import Api
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import api as api_entry
-from moldau.protocol.negotiation import supported_versions
+from moldau.protocol.negotiation import own_versions, supported_versions
 from moldau.protocol.rights import CLUSTER_ACTION
 from moldau.protocol.versions import Versions
 
@@ -50,7 +50,7 @@ def served_versions(apis: Mapping[int, Api] = APIS) -> dict[int, Versions]:
     """
     return {
         key: versions
-        for key, versions in supported_versions("broker").items()
+        for key, versions in (supported_versions("broker") | own_versions("broker")).items()
         if key in apis and apis[key].serve is not None
     }
 

@@ -44,7 +44,7 @@ from moldau.protocol.messages.describe_configs import DescribeConfigsRequest
 from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from moldau.protocol.negotiation import advertised_versions, supported_versions
+from moldau.protocol.negotiation import advertised_versions, own_versions, supported_versions
 from moldau.protocol.rights import ALTER_CLUSTER, CLUSTER_ACTION, REFUSALS, Right
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ class ControllerService:
         """`image` returns the metadata published to this node, `config_view` its settings with that
         metadata."""
         keys = {key for key, row in APIS.items() if "controller" in row.listeners}
-        supported = supported_versions("controller")
+        supported = supported_versions("controller") | own_versions("controller")
         self.served: Mapping[int, Versions] = {
             key: versions for key, versions in supported.items() if key in keys
         }
         self.throttle = None
         self._forwarded = {
             key: versions
-            for key, versions in supported_versions("broker").items()
+            for key, versions in (supported_versions("broker") | own_versions("broker")).items()
             if key in APIS and APIS[key].is_forwarded
         }
         advertised = advertised_versions("controller")
