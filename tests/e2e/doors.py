@@ -99,8 +99,8 @@ def registry_api() -> RegistryApi:
 
 
 def query_api(server: QueryServer) -> QueryApi:
-    async def figures() -> list[dict[str, Any]]:
-        return []
+    async def figures() -> dict[str, list[dict[str, Any]]]:
+        return {}
 
     return QueryApi(cast(Any, None), "here:1", server.forward, WatchPages(), figures)
 
