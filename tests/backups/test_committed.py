@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from moldau.backups.committed import CommittedOffsets
-from moldau.backups.cut import chunk_of_cut, cut_in
 from moldau.backups.log_reader import chunk_of
-from moldau.backups.manifest import LogBackup
+from moldau.backups.manifest import LogBackup, chunk_of_cut, cut_in
 from moldau.broker.log.marker import Marker
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG

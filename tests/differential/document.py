@@ -51,7 +51,8 @@ def _lines() -> Iterator[str]:
         yield from dict.fromkeys(f"| {row.what} | {row.why} |" for row in rows)
     yield from ("", _BOTH.read_text(encoding="utf-8").rstrip())
     yield from ("", "## APIs", "", "| key | API | versions |", "|-|-|-|")
-    for key, versions in sorted(served_versions().items()):
+    of_kafka = {key: versions for key, versions in served_versions().items() if key in API}
+    for key, versions in sorted(of_kafka.items()):
         yield f"| {key} | {API[key].name} | {versions.first}-{versions.last} |"
     yield from ("", "Produce is advertised from version 0 on, as Kafka does for old librdkafka.")
     yield from ("", "## Files that are not compared", "", "| what | why |", "|-|-|")

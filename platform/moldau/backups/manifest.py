@@ -3,6 +3,11 @@
 A chunk is a run of whole batches, as the leader's log has them. Invariants: the chunks of a log are
 in order of their offsets and do not overlap; `start_offset <= end_offset`; no chunk ends beyond
 `end_offset`, or at or below `start_offset`.
+
+A log as of a time ends before its first batch that holds a record stamped at that time or later.
+So all restored records are older than the time, and their offsets have no new gap. The stamps are
+those of the records: with CreateTime the producers' clocks say them, else the brokers'.
+Compaction and retention are not undone: what they had removed when a chunk was read is not in it.
 """
 
 from __future__ import annotations
@@ -10,9 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.errors import MoldauError
+from moldau.records import walk
+
+if TYPE_CHECKING:
+    from moldau.records import Buffer
 
 FORMAT: Final = 1
 
@@ -119,6 +128,19 @@ def chunk_name(topic_id: bytes, partition: int, chunk: Chunk) -> str:
     """Return the name of a chunk's object. Other bytes have another name."""
     ends = f"{chunk.base_offset:020}-{chunk.next_offset:020}"
     return f"data/{topic_id.hex()}/{partition}/{ends}-{chunk.checksum:08x}"
+
+
+def chunk_of_cut(log: LogBackup, time_ms: int) -> Chunk | None:
+    """Return the first chunk with a record of this time or later; None if there is none."""
+    return next((each for each in log.chunks if each.max_timestamp >= time_ms), None)
+
+
+def cut_in(data: Buffer, time_ms: int) -> int:
+    """Return the base offset of the first batch with such a record, in a chunk that has one."""
+    for batch in walk(data):
+        if batch.header.max_timestamp >= time_ms:
+            return batch.header.base_offset
+    raise AssertionError("the chunk has no such record")
 
 
 def encoded(manifest: Manifest) -> bytes:

@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from moldau.backups.committed import CommittedOffsets
-from moldau.backups.cut import chunk_of_cut, cut_in
-from moldau.backups.manifest import BackupFailed, GroupOffset, LogBackup, Manifest, TopicBackup
+from moldau.backups.manifest import (
+    BackupFailed,
+    GroupOffset,
+    LogBackup,
+    Manifest,
+    TopicBackup,
+    chunk_of_cut,
+    cut_in,
+)
 from moldau.backups.restored_log import LogPlan, RestoredLog
 from moldau.backups.taking import OWN_TOPICS, unread_users
 from moldau.backups.workers import Workers, all_of
@@ -135,8 +142,8 @@ class _Restore:
         lost = unread_users(manifest.users)
         if lost:
             self._restored.notes.append(
-                "a cluster tells nobody its users' keys: set these passwords again (moldau user "
-                f"add): {', '.join(lost)}"
+                "the keys of users cannot be read from a cluster: set these passwords again "
+                f"(moldau user add): {', '.join(lost)}"
             )
 
     # Topics.

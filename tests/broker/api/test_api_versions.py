@@ -6,7 +6,7 @@ import pytest
 
 from moldau.broker.api import telemetry
 from moldau.broker.api.service import served_versions
-from moldau.protocol.messages import request_class
+from moldau.protocol.messages import OWN, request_class
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.api.administered import Administered
 
@@ -22,7 +22,7 @@ def test_what_has_a_handler_is_told_with_its_stable_versions(version: int) -> No
     response = Administered().ask(asking(), ApiVersionsResponse, version)
     assert response.error_code == 0
     told = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-    assert list(told) == sorted(served_versions().keys() - telemetry.KEYS)
+    assert list(told) == sorted(served_versions().keys() - telemetry.KEYS - OWN.keys())
     for key, (first, last) in told.items():
         stable = request_class(key).spec.stable_versions
         assert last == stable.last

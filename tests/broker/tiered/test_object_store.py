@@ -9,13 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from moldau.errors import ConfigError
 from moldau.objects.object_store import ObjectStore, Operation, StoreLimits
 from moldau.objects.obstore_bucket import PART_BYTES, PARTS_IN_FLIGHT, ObstoreBucket
 from moldau.objects.store_address import (
-    StoreAddress,
     StoreConfig,
-    StoreKind,
     parse_address,
 )
 from moldau.objects.store_errors import StoreError, StoreReason, reason_of
@@ -30,39 +27,6 @@ from tests.broker.tiered.stores import IMPATIENT, QUICK, folder_store, on_runtim
 pytestmark = pytest.mark.real
 
 MIB = 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("s3://bucket", StoreAddress(StoreKind.S3, "bucket")),
-        ("s3://bucket/a/b/", StoreAddress(StoreKind.S3, "bucket", "a/b")),
-        ("gs://bucket/a", StoreAddress(StoreKind.GOOGLE, "bucket", "a")),
-        ("az://container/a", StoreAddress(StoreKind.AZURE, "container", "a")),
-        ("file:///var/remote", StoreAddress(StoreKind.FILE, "/var/remote")),
-    ],
-)
-def test_an_address_has_a_kind_a_bucket_and_a_prefix(text: str, address: StoreAddress) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "bucket/prefix",
-        "http://bucket/prefix",
-        "s3:///prefix",
-        "s3://key:secret@bucket/prefix",
-        "s3://bucket/a//b",
-        "s3://bucket/../b",
-        "s3://bucket?region=x",
-        "file://host/path",
-        "file://",
-    ],
-)
-def test_an_address_that_cannot_work_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_address(text)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ from moldau.broker.controller.reassignments import alter_reassignments, list_rea
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.scram_changes import alter_scram, describe_scram
 from moldau.broker.controller.token_changes import sweep
-from moldau.broker.controller.topic_creation import create_topics
-from moldau.broker.controller.topic_restoring import restore_topic
+from moldau.broker.controller.topic_creation import create_topics, restore_topic
 from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response

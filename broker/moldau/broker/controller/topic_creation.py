@@ -3,6 +3,13 @@
 Each topic of a request succeeds or fails on its own. All that succeed enter the log as one batch.
 If they are too many for one batch, none does. A name that is twice in the request fails as a whole,
 because it is unclear which one was meant.
+
+RestoreTopic makes a topic with the id and the leader epochs that it had in another cluster. It is
+marked by a setting that no user can set; the removal of that (IncrementalAlterConfigs, as of any
+setting) ends the restore. A topic that is there with the id of the request is left as it is, so a
+restore may ask again. Restored batches name producer ids of the other cluster. Those must not be
+given out here: a new producer would be taken for an old one, and its first batches for duplicates.
+So the next block begins above them, and brokers drop the blocks that they hold.
 """
 
 from __future__ import annotations
@@ -27,17 +34,20 @@ from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import METADATA_TOPIC, check_topic_name
 from moldau.broker.controller.topics import Partition
+from moldau.broker.replication.topic_config import RESTORING
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import Uuid, new_uuid
+from moldau.ids import ZERO_UUID, Uuid, new_uuid
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.messages.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from moldau.protocol.schemas.metadata_log import ConfigRecord, TopicRecord
+from moldau.protocol.messages.restore_topic import RestoreTopicRequest, RestoreTopicResponse
+from moldau.protocol.schemas.metadata_log import ConfigRecord, ProducerIdsRecord, TopicRecord
 
 UNSAID: Final = -1
 
@@ -56,7 +66,7 @@ def create_topics(
         if named[topic.name] > 1:
             continue
         try:
-            made, result = create_topic(image, rules, topic, inputs, room)
+            made, result = _create(image, rules, topic, inputs, room)
         except KafkaError as error:
             results.append(_failure(topic.name, error))
         else:
@@ -98,7 +108,7 @@ class Origin(NamedTuple):
     settings: Mapping[str, str]
 
 
-def create_topic(
+def _create(
     image: Image,
     rules: Rules,
     topic: CreatableTopic,
@@ -296,3 +306,32 @@ def _shown(
 
 def _failure(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.reason)
+
+
+def restore_topic(
+    image: Image, rules: Rules, request: RestoreTopicRequest, inputs: DecisionInputs
+) -> Outcome[RestoreTopicResponse]:
+    """Create the topic, unless it is there. Raise KafkaError if it cannot be created."""
+    known = image.topics.by_name(request.name)
+    if known is not None and known.topic_id == request.topic_id:
+        is_restoring = RESTORING in image.configs.of_topic(request.name)
+        return Outcome((), RestoreTopicResponse(error_code=0, is_restoring=is_restoring))
+    if request.topic_id == ZERO_UUID or request.topic_id in image.topics.by_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "another topic has this id")
+    topic = CreatableTopic(
+        name=request.name,
+        num_partitions=len(request.leader_epochs),
+        replication_factor=request.replication_factor,
+        assignments=[],
+        configs=[
+            CreatableTopicConfig(name=each.name, value=each.value) for each in request.configs
+        ],
+    )
+    origin = Origin(request.topic_id, request.leader_epochs, {RESTORING: "true"})
+    room = LogRoom(rules.node_id, inputs.open_files)
+    created, _ = _create(image, rules, topic, inputs, room, origin)
+    records: list[MetadataRecord] = list(created)
+    if request.producer_id_end > image.producer_ids.next_id:
+        records.append(ProducerIdsRecord(broker_id=-1, next_producer_id=request.producer_id_end))
+    check_record_count(records)
+    return Outcome(tuple(records), RestoreTopicResponse(error_code=0, is_restoring=True))

@@ -12,7 +12,7 @@ from moldau.broker.settings import ResourceSettings, node, topic
 
 RESTORING: Final = "moldau.restoring"
 """Marks a topic that a restore is filling, among its settings in the metadata. It is no row, so
-nobody can set it, and no description shows it."""
+it cannot be set by a request, and no description shows it."""
 
 
 @dataclass(frozen=True, slots=True)
