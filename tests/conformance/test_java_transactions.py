@@ -11,6 +11,7 @@ import pytest
 from moldau.testing import Cluster
 from tests.cli.shell import Shell
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.kafka_broker import run_tool
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -19,6 +20,7 @@ PARTITIONS = 2
 TRANSACTIONS = 150
 ROUNDS = 40
 RECORDS = 12
+PERF_RECORDS = 3_000
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +61,19 @@ def test_each_transaction_ends_as_its_producer_asks(
 
     assert answer == f"{count} {count if aborts else 0} none"
     assert read(shell, topic) == written("c", count)
+
+
+def test_the_perf_tool_ends_many_short_transactions(kafka: ApacheKafka, cluster: Cluster) -> None:
+    shell = Shell(cluster.bootstrap_servers)
+    shell.good("topic", "create", "perf", "--partitions", str(PARTITIONS), "--replicas", "3")
+
+    said = run_tool(
+        kafka,
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", "perf", "--num-records", str(PERF_RECORDS), "--record-size", "20"),
+        *("--throughput", "2000", "--transactional-id", "perf", "--transaction-duration-ms", "20"),
+        *("--producer-props", f"bootstrap.servers={cluster.bootstrap_servers}"),
+    )
+
+    assert f"{PERF_RECORDS} records sent" in said
+    assert len(read(shell, "perf")) == PERF_RECORDS
