@@ -58,14 +58,28 @@ public final class StreamsPeer {
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, words[1]);
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, words[2]);
         config.put(StreamsConfig.STATE_DIR_CONFIG, words[3]);
-        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 1000);
+        String commit = System.getenv().getOrDefault("BENCH_COMMIT_MS", "1000");
+        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, commit);
+        String protocol = System.getenv("BENCH_GROUP_PROTOCOL");
+        if (protocol != null) {
+            config.put("group.protocol", protocol);
+        }
         config.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
         config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         StreamsBuilder builder = new StreamsBuilder();
         Serde<String> text = Serdes.String();
         Serde<Order> order = json(Order.class);
-        KStream<String, Order> orders = builder.stream(words[4], Consumed.with(text, order));
+        KStream<String, Order> orders = words[0].equals("kept")
+                ? null
+                : builder.stream(words[4], Consumed.with(text, order));
         switch (words[0]) {
+            case "kept" -> builder
+                    .stream(words[4], Consumed.with(text, text))
+                    .groupByKey(Grouped.with(text, text))
+                    .reduce((old, now) -> now, Materialized.as("kept"))
+                    .toStream()
+                    .filter((key, value) -> value.length() < 100)
+                    .to(words[6], Produced.with(text, text));
             case "stateless" -> orders
                     .filter((key, each) -> each.amount > 0)
                     .mapValues(each -> {

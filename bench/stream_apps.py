@@ -139,6 +139,15 @@ def _both(one: Order, other: Order) -> Priced:
     return Priced(one.user, one.amount + other.amount, other.country)
 
 
+def _kept() -> Streams:
+    """The last value of each key; only short ones come out, which `bench.streams_groups` sends."""
+    app = _app()
+    values = app.stream(IN, str, key=str).group_by_key()
+    kept = values.reduce(lambda _, value: value, name="kept").changes()
+    kept.filter(lambda value: len(value) < 100).to(OUT)
+    return app
+
+
 # The weights of a model that looks at three letters at a time.
 _WEIGHTS = tuple((index * 37 % 101) / 101 for index in range(256))
 _OUTLIER = 980.0
@@ -165,5 +174,5 @@ def _scoring() -> Streams:
 
 
 stateless, count, windowed, join = _stateless(), _count(), _windowed(), _join()
-scoring = _scoring()
+scoring, kept = _scoring(), _kept()
 expressions, untyped, lambdas = _expressions(Order), _expressions(None), _lambdas()

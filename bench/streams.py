@@ -66,6 +66,15 @@ OURS: Final = "moldau"
 EXACT: Final = "exactly-once"
 """Ours with transactions, which it commits ten times a second."""
 JAVA: Final = "Kafka Streams"
+# The heartbeats of streams groups are for `bench.streams_groups`.
+BROKER: Final = {
+    "num.partitions": "1",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
 # The package of each, and its program in bench/stream_peers.py.
 PEERS: Final = {
     "Quix": ("quixstreams", "quix"),
@@ -119,7 +128,7 @@ class Arena:
         self.folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="streams-bench-"))
         )
-        self.broker = stack.enter_context(MoldauBroker.started({"num.partitions": "1"}))
+        self.broker = stack.enter_context(MoldauBroker.started(BROKER))
         self.bootstrap = f"{HOST}:{self.broker.port}"
         self.admin = stack.enter_context(Admin(bootstrap_servers=self.bootstrap))
         self._filled: set[str] = set()
