@@ -124,6 +124,8 @@ def test_a_later_version_is_migrated_where_it_is_not() -> None:
     found = upgrade(later, running(versions={("counts", 0): StoreVersion(2)}))
     assert fates(found) == {"counts": "migrated"}
     assert "become version 2 in partition 1" in found.stores[0].why
+    assert found.notes == ("store counts: its functions have changed: rows that are there stay",)
+    assert "replace all of them" in upgrade(later, running(members=2)).notes[-1]
     both = {("counts", at): StoreVersion(2) for at in range(2)}
     assert fates(upgrade(later, running(versions=both))) == {"counts": "survives"}
     assert fates(upgrade(app(), running(versions=both))) == {"counts": "refused"}

@@ -57,6 +57,9 @@ def refused(what: str) -> Streams:
         app.stream(re.compile("x.*"), str, key=str).to("out")
     elif what == "process(...)":
         lines.process(lambda context: context, name="own", type=str).to("out")
+    elif what == "version=...":
+        grouped = lines.group_by_key()
+        grouped.aggregate(int, max, name="latest", version=2, migrate={1: abs}).changes().to("out")
     else:
         windows = lines.group_by_key().window(tumbling("1m"), emit="close", idle="5s")
         windows.count(name="idle").changes().to("out")

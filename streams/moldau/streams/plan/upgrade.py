@@ -143,6 +143,11 @@ def upgrade(plan: Plan, running: RunningApp) -> Upgrade:
         if name not in known
     ]
     notes += _notes(before.details, now.details)
+    if running.members and any(each.fate == "migrated" for each in stores):
+        notes.append(
+            f"workers in the group: {running.members}: one of the earlier version that gets a task "
+            "with migrated rows ends, so replace all of them"
+        )
     problems += [f"store {each.name}: {each.why}" for each in stores if each.fate in _BAD]
     problems += [f"topic {each.name}: {each.why}" for each in topics if each.fate in _BAD]
     return Upgrade(plan.app, tuple(stores), topics, tuple(notes), tuple(dict.fromkeys(problems)))

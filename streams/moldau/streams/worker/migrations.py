@@ -33,6 +33,7 @@ from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.commit import offsets_of
 from moldau.streams.worker.door import Door, TopicFacts
 from moldau.streams.worker.kept import KeptTopology
+from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.tasks import TaskId, WorkerTask
 
 
@@ -40,13 +41,12 @@ class Migrations:
     """The versions of the rows in the stores of one worker."""
 
     def __init__(
-        self, app: str, door: Door, kept: KeptTopology, gate: Gate, runtime: Runtime
+        self, door: Door, kept: KeptTopology, beside: tuple[Gate, Runtime, Reports]
     ) -> None:
-        self._app = app
+        self._app = door.app
         self._door = door
         self._kept = kept
-        self._gate = gate
-        self._runtime = runtime
+        self._gate, self._runtime, self._reports = beside
         self._versions: dict[tuple[str, int], StoreVersion] = {}
 
     async def learn(self) -> None:
@@ -88,6 +88,7 @@ class Migrations:
             position = ChangelogPosition(end, topics[where.topic].topic_id)
             await self._gate.run(_store, task, store.name, found.changes, position)
             self._versions[store.name, partition] = after
+            self._reports.migrated(task, store.name, len(found.changes), after.newest)
         elif found.following is None:
             await self._note(task, store, after)
         else:

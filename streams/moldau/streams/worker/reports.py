@@ -112,6 +112,16 @@ class Reports:
             )
             LOG.info("streams: task %s: restored %s", task.task_id, facts)
 
+    def migrated(self, task: WorkerTask, store: str, count: int, version: int) -> None:
+        """Report rows of a store that have the form of a later version now."""
+        LOG.info(
+            "streams: task %s: %d rows of %s have version %d now",
+            task.task_id,
+            count,
+            store,
+            version,
+        )
+
     def restoring_globals(
         self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> None:

@@ -92,7 +92,7 @@ class Worker:
         )
         beside = (self._gate, runtime, reports)
         self._kept = KeptTopology(plan, self._door, reports, lambda: self._is_stopping)
-        migrations = Migrations(plan.app, self._door, self._kept, self._gate, runtime)
+        migrations = Migrations(self._door, self._kept, beside)
         self._own = OwnTasks(plan, self._door, self._maker, migrations, beside)
         self.standbys = Standbys(plan, self._door, self._maker, lambda: self._own.topics, beside)
         self.tasks = self._own.tasks
