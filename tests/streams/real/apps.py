@@ -183,3 +183,34 @@ given = serving.stream(f"{NAME}-lines", str)
 given.to(f"{NAME}-largest")
 given.group_by(lambda line: line[-1]).count(name="counts").changes().to(f"{NAME}-counts")
 given.map_values(served, on_error=retry(3, backoff="3s")).to(f"{NAME}-out")
+
+
+def as_marks(count: int) -> str:
+    return "|" * count
+
+
+# How often each line came, as a number, and in a later version as so many marks.
+numbered = Streams(NAME)
+(
+    numbered.stream(f"{NAME}-lines", str)
+    .group_by(lambda line: line)
+    .aggregate(int, lambda so_far, _: so_far + 1, name="counts", type=int)
+    .changes()
+    .to(f"{NAME}-out")
+)
+
+marked = Streams(NAME)
+(
+    marked.stream(f"{NAME}-lines", str)
+    .group_by(lambda line: line)
+    .aggregate(
+        str,
+        lambda so_far, _: so_far + "|",
+        name="counts",
+        type=str,
+        version=2,
+        migrate={1: as_marks},
+    )
+    .changes()
+    .to(f"{NAME}-out")
+)
