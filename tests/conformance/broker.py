@@ -18,7 +18,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -26,9 +26,11 @@ from typing import Any, Final, Self
 import pytest
 
 from moldau.runtime.node_processes import free_ports
+from tests.conformance.forking import Forker, Process
 from tests.peers.kafka_broker import HOST
 
 _STOP_TIMEOUT_S: Final = 30
+_FORKER: Final = Forker()
 _UP: Final = re.compile(r"^\s*bootstrap\s+(\S+):(\d+)$", re.MULTILINE)
 
 
@@ -40,7 +42,7 @@ class MoldauBroker:
         self.folder = folder
         self.arguments: Sequence[str] = arguments
         self.port = 0
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -87,15 +89,7 @@ class MoldauBroker:
         assert self._process is None, "the broker runs already"
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                self._command(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=_clean_environment(),
-                cwd=self.folder,
-            )
+            self._process = self._started(log.fileno(), _clean_environment())
         self.port = self._announced_port(self._process)
 
     def stop(self) -> None:
@@ -130,14 +124,27 @@ class MoldauBroker:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def _take(self) -> subprocess.Popen[str] | None:
+    def _started(self, log: int, environment: Mapping[str, str]) -> Process | subprocess.Popen[str]:
+        if _FORKER.can_start(environment):
+            return _FORKER.start(self._words(), log, environment, self.folder)
+        return subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-m", "moldau.cli", *self._words()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+            cwd=self.folder,
+        )
+
+    def _take(self) -> Process | subprocess.Popen[str] | None:
         process, self._process = self._process, None
         if process is not None and process.stdout is not None:
             process.stdout.close()
         return process
 
-    def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "moldau.cli", "broker", "start"]
+    def _words(self) -> list[str]:
+        command = ["broker", "start"]
         if "--config" not in self.arguments:
             if not self.port:
                 (self.port,) = free_ports(1)
@@ -146,7 +153,7 @@ class MoldauBroker:
             command += ["--listen", self.bootstrap_servers]
         return [*command, "--log-level", "info", *self.arguments]
 
-    def _announced_port(self, process: subprocess.Popen[str]) -> int:
+    def _announced_port(self, process: Process | subprocess.Popen[str]) -> int:
         assert process.stdout is not None
         text = ""
         for line in process.stdout:
