@@ -28,7 +28,7 @@ QUICK, SPARK, OTHERS = (
         ("tests/conformance/test_clients.py", {SPARK}),
         ("tests/examples/test_shop_demo.py", {QUICK, OTHERS}),
         ("tests/broker/replication/test_purgatory.py", {SPARK, OTHERS}),
-        ("tests/architecture/test_names.py", {QUICK, SPARK, OTHERS}),
+        ("tests/architecture/test_again.py", {QUICK, SPARK, OTHERS}),
         ("tests/", {}),
     ],
 )
