@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.admin.topics import BROKER_DEFAULT, NewTopic
+from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import TopicPartition
 from moldau.operations.plan import Action, Change, PlanStep
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
+    from moldau.client.base.offsets import FoundOffset
     from moldau.runtime import Runtime
 
 KIND: Final = "topic"
+RECORDS: Final = "records"
+_PARTITION: Final = "partition "
+_CLEANUP: Final = "cleanup.policy"
 _PARTITIONS: Final = "partitions"
 _REPLICATION: Final = "replication"
 _VISIBLE_NS: Final = 30_000_000_000
@@ -192,6 +198,107 @@ def new_topic(step: PlanStep) -> NewTopic:
     values = {each.what: each.after or "" for each in step.changes}
     partitions = int(values.pop(_PARTITIONS, BROKER_DEFAULT))
     return NewTopic(step.name, partitions, int(values.pop(_REPLICATION, BROKER_DEFAULT)), values)
+
+
+async def plan_deletion(admin: Admin, names: Iterable[str]) -> list[PlanStep]:
+    """Return a step for each topic that deletes it, with how many records it has."""
+    steps = []
+    for each in await plan_emptying(admin, names):
+        if each.error is not None:
+            steps.append(replace(each, kind=KIND))
+        else:
+            note = f"with {each.note}" if each.changes else "with all records"
+            steps.append(PlanStep(Action.REMOVE, KIND, each.name, note=note))
+    return steps
+
+
+async def plan_emptying(admin: Admin, names: Iterable[str]) -> list[PlanStep]:
+    """Return a step for each topic that takes the records away that are there now: `changes` has
+    the first and the next offset of each partition. Raise KafkaError if the topics cannot be
+    listed."""
+    names = list(dict.fromkeys(names))
+    steps = []
+    for name, topic in (await admin.describe_topics(names)).items():
+        if isinstance(topic, KafkaError):
+            steps.append(PlanStep(Action.REFUSE, RECORDS, name, error=topic))
+            continue
+        led = [TopicPartition(name, each.index) for each in topic.partitions if each.leader >= 0]
+        begins = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
+        ends = await admin.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
+        config = await own_settings(admin, name)
+        steps.append(
+            _emptying(name, begins, ends, config.get(_CLEANUP) or "", len(topic.partitions))
+        )
+    return steps
+
+
+def _emptying(
+    name: str,
+    begins: Mapping[TopicPartition, FoundOffset | KafkaError],
+    ends: Mapping[TopicPartition, FoundOffset | KafkaError],
+    cleanup: str,
+    partitions: int,
+) -> PlanStep:
+    known = {
+        where: (begin.offset, end.offset)
+        for where, begin in begins.items()
+        if not isinstance(begin, KafkaError) and not isinstance(end := ends[where], KafkaError)
+    }
+    if cleanup and "delete" not in cleanup:
+        note = f"{_CLEANUP} is {cleanup}: add delete to it, or send a tombstone for each key"
+        return PlanStep(Action.REFUSE, RECORDS, name, note=note)
+    missing = partitions - len(known)
+    if missing:
+        note = f"{missing} of its partitions have no leader, so it would not be empty"
+        return PlanStep(Action.REFUSE, RECORDS, name, note=note)
+    changes = [
+        Change(f"{_PARTITION}{where.partition}", str(begin), str(end))
+        for where, (begin, end) in sorted(known.items())
+        if begin < end
+    ]
+    count = sum(end - begin for begin, end in known.values())
+    note = f"{count:,} records at most" if changes else "it is empty"
+    return PlanStep(Action.REMOVE if changes else Action.KEEP, RECORDS, name, tuple(changes), note)
+
+
+async def empty(admin: Admin, name: str, before: Mapping[int, int]) -> None:
+    """Delete the records of a topic below an offset of each partition. Raise the KafkaError of the
+    first partition that keeps its records, after all were tried."""
+    wanted = {TopicPartition(name, index): offset for index, offset in before.items()}
+    for found in (await admin.delete_records(wanted)).values():
+        if isinstance(found, KafkaError):
+            raise found
+
+
+def emptied(step: PlanStep) -> dict[int, int]:
+    """Return what `empty` needs for a step of `plan_emptying`."""
+    return {
+        int(each.what.removeprefix(_PARTITION)): int(each.after)
+        for each in step.changes
+        if each.after is not None
+    }
+
+
+async def plan_settings(
+    admin: Admin, names: Iterable[str], set_to: Mapping[str, str]
+) -> list[PlanStep]:
+    """Return a step for each topic that sets these settings. The cluster has checked them."""
+    steps = []
+    for name in dict.fromkeys(names):
+        try:
+            own = await own_settings(admin, name)
+        except KafkaError as error:
+            steps.append(PlanStep(Action.REFUSE, KIND, name, error=without_frames(error)))
+            continue
+        changes = tuple(
+            Change(key, own.get(key), value)
+            for key, value in set_to.items()
+            if own.get(key) != value
+        )
+        action = Action.UPDATE if changes else Action.KEEP
+        steps.append(PlanStep(action, KIND, name, changes))
+    checked, _ = await _checked(admin, steps)
+    return checked
 
 
 @dataclass
