@@ -47,6 +47,8 @@ masks:
   - {topics: [ord*], value: [email], key: $, headers: [auth*], how: stars}
 """
 ADMINS = {
+    "/change-topics/empty",
+    "/change-topics/delete",
     "/topics/orders/delete",
     "/groups/billing/delete",
     "/transactions/abort/none",
@@ -270,7 +272,8 @@ def test_links_to_a_topic_lead_to_what_the_visitor_sees_of_it() -> None:
                 part = "?from=offset&amp;at=2&amp;partition=1" if own else ""
                 group = links(await client.get("/groups/billing"))
                 assert group == {f"/topics/orders{own}{part}"}, user
-                tabs = {"/topics/orders", "/topics/orders/settings", f"/topics/orders{own}"}
+                parts = ("", "/settings", "/readers", own)
+                tabs = {f"/topics/orders{each}" for each in parts}
                 assert links(await client.get("/topics/orders")) == tabs, user
                 for each in (*topics, *group, *tabs):
                     assert (await client.get(unescape(each))).status_code == 200, each

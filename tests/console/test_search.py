@@ -115,6 +115,9 @@ def test_a_mistake_in_an_expression_is_told(where: str, said: str) -> None:
         page = await client.get("/topics/orders/messages", params={"where": where})
         assert page.status_code == 400
         assert said in unescape(page.text)
+        for other in ("tail", "download"):
+            page = await client.get(f"/topics/orders/{other}", params={"where": where})
+            assert (page.status_code, said in unescape(page.text)) == (400, True), other
 
     on_orders(check, 1)
 

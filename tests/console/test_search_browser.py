@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
+from moldau.client import Admin, NewTopic
+from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.orders import ONE, WHERE, send_orders
 from tests.console.screen import chromium, screen
-from tests.console.shots import LOOKS, Shown, without_findings
+from tests.console.shots import LOOKS, Shown, looked_at, without_findings
+from tests.registry.served import instance
 
+TYPED: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "state", "type": {"type": "enum", "name": "S", "symbols": ["NEW", "PAID"]}},
+            {"name": "note", "type": ["null", "string"], "default": None},
+        ],
+    }
+)
+PAGES: Final = (
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/readers",
+    "/topics/typed/messages",
+    "/brokers/1",
+)
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 BYTES_MAX: Final = 300_000
@@ -33,10 +55,17 @@ def shown() -> Iterator[Shown]:
 
 
 async def _life(at: Shown) -> Any:
-    async with EmbeddedBroker() as broker:
+    async with (
+        EmbeddedBroker() as broker,
+        RealRuntime("beside") as runtime,
+        instance(runtime, broker) as (answers, _),
+    ):
         at.servers = broker.bootstrap_servers
         await send_orders(at.servers)
-        async with screen(at.servers) as at.screen:
+        async with Admin(bootstrap_servers=at.servers) as admin:
+            await admin.create_topic(NewTopic("typed", 1))
+        await answers.register("typed-value", TYPED)
+        async with screen(at.servers, schema_registry_url=str(answers.http.base_url)) as at.screen:
             yield
 
 
@@ -77,5 +106,43 @@ def test_pages_lead_back_and_forth(shown: Shown) -> None:
             await page.get_by_role("link", name="Newer").press("Enter")
             await page.get_by_role("link", name="Newer").wait_for(state="detached")
             assert await page.locator("#rows").inner_text() == first
+
+    shown.runner.run(run())
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_pages_around_a_topic_are_without_findings_of_axe(shown: Shown, look: str) -> None:
+    looked_at(shown, PAGES, look)
+
+
+def test_a_record_is_sent_from_fields_and_found_with_its_schema(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page(**LOOKS["phone"]) as page:
+            await page.goto("/topics/typed/messages")
+            await page.get_by_text("Produce a record").press("Enter")
+            await page.get_by_label("id (long)").fill("7")
+            await page.get_by_label("state (enum)").select_option("PAID")
+            await page.get_by_role("button", name="Send").press("Enter")
+            await page.locator("#rows summary").press("Enter")
+            await page.get_by_role("link", name="typed-value 1").wait_for()
+            await page.get_by_role("link", name="Copy into the form").press("Enter")
+            assert await page.get_by_label("id (long)").input_value() == "7"
+
+    shown.runner.run(run())
+
+
+def test_a_topic_is_emptied_after_a_preview(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/topics")
+            await page.get_by_label("Choose orders").press("Space")
+            await page.get_by_role("button", name="Preview").press("Enter")
+            await page.get_by_text("records of orders (30,000 records at most)").wait_for()
+            await without_findings(page, "empty")
+            await page.get_by_label("Type its name").fill("orders")
+            await page.get_by_role("button", name="Empty orders").press("Enter")
+            await page.wait_for_url("**/topics")
+            await page.goto("/topics/orders/messages")
+            await page.get_by_text("No message is here").wait_for()
 
     shown.runner.run(run())

@@ -30,6 +30,7 @@ from moldau.console.access.routes import (
 from moldau.console.access.visitor import BROKEN_OFF, Access
 from moldau.console.apis.rest import Refused
 from moldau.console.connection import Connection
+from moldau.console.pages.brokers import Brokers
 from moldau.console.pages.cluster import Pages
 from moldau.console.pages.connector_form import ConnectorForms
 from moldau.console.pages.connectors import Connectors
@@ -42,6 +43,8 @@ from moldau.console.pages.rendering import BadForm, Renderer, asset
 from moldau.console.pages.rights import Rights
 from moldau.console.pages.schemas import Schemas
 from moldau.console.pages.streams import Streams
+from moldau.console.pages.topic_changes import TopicChanges
+from moldau.console.pages.topic_readers import TopicReaders
 from moldau.console.pages.transactions import Transactions
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -285,7 +288,10 @@ def make_application(
 
     table = [
         look("/", pages.cluster),
+        look("/brokers/{id}", Brokers(connection, renderer).broker),
+        look("/topics/{name}/readers", TopicReaders(connection, renderer).readers),
         *_of_topics(pages, MessagePages(connection, renderer)),
+        *TopicChanges(connection, renderer).rows(),
         *_of_groups(Groups(connection, renderer, clock)),
         *_of_connect(connection, renderer, access.policy),
         *_of_dead_letters(connection, renderer, clock),

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _HIDDEN: Final = frozenset(("key", "value"))
 """The fields of a produced record."""
+FIELD: Final = "v."
+"""Before the names of a form's fields that are fields of a produced record."""
 SETTING: Final = "s."
 """Before the names of a form's fields that are settings of a connector: they may be secrets."""
 MORE: Final = "more"
@@ -146,7 +148,7 @@ def _shown(row: Row, fields: Mapping[str, str]) -> dict[str, str]:
         name: text[:_SHOWN]
         for name, text in fields.items()
         if not (row.has_messages and name in _HIDDEN)
-        and not name.startswith((SETTING, KEPT, PASSWORD))
+        and not name.startswith((FIELD, SETTING, KEPT, PASSWORD))
         and name not in (MORE, SEEN)
     }
     settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]

@@ -6,18 +6,22 @@ not answer refuses the record, because the schema that it must follow is not kno
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final
 
+from moldau.client.serdes.contract import Place
 from moldau.client.serdes.registry.naming import SchemaOptions, topic_subject
 from moldau.client.serdes.registry.schemas import RegisteredSchema, RegistryError
 from moldau.console.pages.rendering import BadForm
+from moldau.console.pages.schema_form import form_of_schema
 from moldau.errors import MoldauError
+from moldau.values.schema import PROTOBUF
 
 if TYPE_CHECKING:
-    from moldau.client.serdes.contract import Place
     from moldau.console.pages.decoding import Decoder
+    from moldau.console.pages.schema_form import SchemaField
     from moldau.records import Headers
 
 _NOT_FOUND: Final = 404
@@ -36,7 +40,7 @@ class Encoder:
     async def data(self, text: str, place: Place) -> bytes:
         """Return the bytes of a key or a value. Raise BadForm for a text that the schema of the
         place does not allow, RegistryError if the registry cannot be asked."""
-        found = await self._schema(place)
+        found = await self.schema(place)
         if found is None or self._registry is None:
             return text.encode()
         from moldau.client.serdes.texts import TextSerializer
@@ -53,7 +57,7 @@ class Encoder:
                 f"that fits it: {error}"
             ) from error
 
-    async def _schema(self, place: Place) -> RegisteredSchema | None:
+    async def schema(self, place: Place) -> RegisteredSchema | None:
         """Return the latest schema of a place, None if it has none."""
         if self._registry is None:
             return None
@@ -63,6 +67,29 @@ class Encoder:
             if error.status == _NOT_FOUND:
                 return None
             raise
+
+
+async def value_form(decoder: Decoder | None, topic: str) -> tuple[str, SchemaField] | None:
+    """Return the subject and version of a topic's values, and the form that their schema makes;
+    None if there is none. Raise RegistryError."""
+    if decoder is None:
+        return None
+    found = await Encoder(decoder).schema(Place(topic, False))
+    if found is None:
+        return None
+    schema, parsed = found.schema, None
+    try:
+        if schema.type == PROTOBUF:
+            from moldau.values.protobuf.files import descriptor_of
+
+            whole = await decoder.registry().schema(found.id, format="serialized")
+            parsed = descriptor_of(whole.text)
+        else:
+            parsed = json.loads(schema.text)
+        form = None if parsed is None else form_of_schema(schema.type, parsed)
+    except (MoldauError, ValueError, LookupError, TypeError, AttributeError):
+        return None  # the JSON way is left
+    return None if form is None else (f"{found.subject} {found.version}", form)
 
 
 def headers_of(text: str) -> list[tuple[str, bytes]]:

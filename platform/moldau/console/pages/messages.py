@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -12,13 +13,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from moldau.client.serdes.contract import Place
+from moldau.client.serdes.registry.schemas import RegistryError
+from moldau.console.access.roles import Role
 from moldau.console.access.routes import is_still_in, visitor_of
+from moldau.console.access.visitor import FIELD
 from moldau.console.connection import Connection
-from moldau.console.pages.encoding import Encoder, headers_of
+from moldau.console.pages.encoding import Encoder, headers_of, value_form
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
+from moldau.console.pages.schema_form import SchemaField, json_of, typed_of
 from moldau.console.pages.texts import indented, moment
 from moldau.console.search.export import FORMATS
-from moldau.console.search.matching import Matching
 from moldau.console.search.message import Message
 from moldau.console.search.query import FROMS, MessageQuery, chosen, readable
 from moldau.console.search.searches import FoundMessages, Search, SearchState, Wanted
@@ -35,6 +39,19 @@ _PART: Final = "messages_found.html"
 def topic_path(name: str, part: str = "") -> str:
     """Return the address of a topic's page."""
     return f"/topics/{quote(name, safe='')}{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a page of messages shows."""
+
+    query: MessageQuery
+    found: FoundMessages
+    search: Search | None
+    problem: str = ""
+    copied: Message | None = None
+    """The record that fills the form."""
+    leaderless: list[int] = field(default_factory=list)
 
 
 class MessagePages:
@@ -61,10 +78,12 @@ class MessagePages:
                 else:
                     found = await self._connection.searches.page(wanted)
                 copied = to_copy(found.messages, request.query_params)
+                if copied is not None:
+                    await self._check_copy(copied, topic.name)
         except BadForm as error:
             problem = str(error)
-        facts = {"copied": copied, "leaderless": leaderless}
-        return await self._page(request, topic, query, found, search, problem, **facts)
+        shown = _Shown(query, found, search, problem, copied, leaderless)
+        return await self._page(request, topic, shown)
 
     async def search(self, request: Request) -> Response:
         """What a search has found so far."""
@@ -75,7 +94,7 @@ class MessagePages:
             if _is_part(request):
                 again = Response(status_code=204, headers={"HX-Refresh": "true"})
             return again
-        return await self._page(request, topic, search.query, search.look(), search)
+        return await self._page(request, topic, _Shown(search.query, search.look(), search))
 
     async def stop(self, request: Request) -> Response:
         """Stop a search, and show what it has found."""
@@ -90,17 +109,10 @@ class MessagePages:
         found = self._connection.searches.of(_owner(request), key)
         return found if found is not None and found.topic == name else None
 
-    async def _page(
-        self,
-        request: Request,
-        topic: Topic,
-        query: MessageQuery,
-        found: FoundMessages,
-        search: Search | None,
-        problem: str = "",
-        **facts: Any,
-    ) -> Response:
+    async def _page(self, request: Request, topic: Topic, shown: _Shown) -> Response:
+        found, problem, copied = shown.found, shown.problem, shown.copied
         is_part = _is_part(request)
+        made = None if is_part else await self._value_form(request, topic.name)
         name = _PART if is_part else "messages.html"
         # A record that is looked at stays open: rows come again only if there are more of them.
         if is_part and request.query_params.get("seen") == str(len(found.messages)):
@@ -112,14 +124,18 @@ class MessagePages:
             400 if problem and not is_part else 200,
             topic=topic,
             found=found,
-            search=search,
+            search=shown.search,
             problem=problem,
-            wanted=query,
+            wanted=shown.query,
+            copied=copied,
+            leaderless=shown.leaderless,
             froms=FROMS,
             has_registry=self._connection.decoder is not None,
             base=topic_path(topic.name),
             schemas=await self._schema_places(found.messages),
-            **{"copied": None, "leaderless": [], **facts},
+            made=made,
+            typed={} if made is None else typed_of(made[1], copied.value if copied else ""),
+            field=FIELD,
         )
         if is_part:
             is_progress = name != _PART
@@ -152,6 +168,7 @@ class MessagePages:
         query = MessageQuery.of({**request.query_params, "from": "newest"})
         indexes = chosen(readable(topic, query.partition)[0], query.partition)
         wanted = Wanted(topic.name, indexes, query, visitor_of(request).mask(topic.name))
+        self._connection.searches.matching(wanted)  # a mistake in it is told at once
         followed = tail(self._connection, wanted)
 
         async def events() -> AsyncIterator[str]:
@@ -202,6 +219,34 @@ class MessagePages:
         }
         return StreamingResponse(lines(), media_type=form.media_type, headers=headers)
 
+    async def _check_copy(self, copied: Message, topic: str) -> None:
+        """Raise BadForm if a schema wrote the record, and the topic has none to write it again."""
+        encoder = Encoder(self._connection.decoder)
+        for is_key, schema in ((True, copied.key_schema), (False, copied.value_schema)):
+            if schema and await encoder.schema(Place(topic, is_key)) is None:
+                raise BadForm(
+                    f"schema {schema} wrote this record, and the subject of the topic has no "
+                    "schema, so no form can write it again"
+                )
+
+    async def _value_form(self, request: Request, topic: str) -> tuple[str, SchemaField] | None:
+        """Return the form of a topic's values, for a visitor that may send some."""
+        if not visitor_of(request).has(Role.OPERATOR):
+            return None
+        try:
+            return await value_form(self._connection.decoder, topic)
+        except RegistryError:
+            return None  # sending a record tells why
+
+    async def _typed_value(self, topic: str, form: Mapping[str, str]) -> str:
+        """Return the JSON of the fields that were typed. Raise BadForm."""
+        made = await value_form(self._connection.decoder, topic)
+        if made is None or form.get("schema") != made[0]:
+            raise BadForm("the schema of the topic was changed meanwhile: load the page again")
+        names = len(FIELD)
+        typed = {name[names:]: text for name, text in form.items() if name.startswith(FIELD)}
+        return json_of(made[1], typed)
+
     async def produce(self, request: Request) -> Response:
         """Send one record, and show the newest messages."""
         topic = await self._connection.topic(request.path_params["name"])
@@ -220,6 +265,8 @@ class MessagePages:
         if not form.get("tombstone"):
             # A browser sends each end of a line as two characters.
             text = value.replace("\r\n", "\n")
+            if form.get("by") == "fields":
+                text = await self._typed_value(topic.name, form)
             data = await encoder.data(text, Place(topic.name, False))
         async with self._connection.producer() as producer:
             await producer.send_and_wait(topic.name, data, **options)
@@ -232,7 +279,7 @@ def _is_part(request: Request) -> bool:
 
 
 def _owner(request: Request) -> str:
-    """Return whose searches a request may see: those of its user, from its address."""
+    """Return the owner of the searches that a request may see: its user, at its address."""
     address = "-" if request.client is None else request.client.host
     return f"{visitor_of(request).login.user} {address}"
 
@@ -256,9 +303,8 @@ def to_copy(messages: list[Message], query: Mapping[str, str]) -> Message | None
 async def tail(connection: Connection, wanted: Wanted) -> AsyncGenerator[list[Message]]:
     """Yield new messages that match as they come, and an empty list at least twice a second, until
     the console ends."""
-    query = wanted.query
-    matching = Matching(connection.decoder, wanted.mask, query.where, query.text)
-    indexes = chosen(wanted.indexes, query.partition)
+    matching = connection.searches.matching(wanted)
+    indexes = chosen(wanted.indexes, wanted.query.partition)
     places = [TopicPartition(wanted.topic, each) for each in indexes]
     async with connection.follower() as consumer:
         consumer.assign(places)

@@ -225,19 +225,25 @@ class Searches:
 
     async def page(self, wanted: Wanted) -> FoundMessages:
         """Return a page, read now and for PAGE_S at most. Raise BadForm."""
-        query = wanted.query
-        matching = Matching(self._connection.decoder, wanted.mask, query.where, query.text)
+        matching = self.matching(wanted)
         until = self._clock.monotonic() + PAGE_S
         run = _Run(wanted, matching, self._clock)
         async with self._connection.consumer() as consumer:
             is_whole = await run.run(consumer, lambda: self._clock.monotonic() > until)
         return run.found(SearchState.DONE if is_whole else SearchState.STOPPED)
 
+    def matching(self, wanted: Wanted, *, whole: bool = False) -> Matching:
+        """Return the filter for what is wanted. Raise BadForm if that cannot be read."""
+        query = wanted.query
+        chosen(wanted.indexes, query.partition)
+        if query.start == "time":
+            _time_of(query, self._clock.wall_ms())
+        decoder = self._connection.decoder
+        return Matching(decoder, wanted.mask, query.where, query.text, whole=whole)
+
     async def start(self, owner: str, wanted: Wanted) -> Search:
         """Start a search. Return it when it is done, or after AT_ONCE_S. Raise BadForm."""
-        query = wanted.query
-        matching = Matching(self._connection.decoder, wanted.mask, query.where, query.text)
-        chosen(wanted.indexes, query.partition)
+        matching = self.matching(wanted)
         for each in self._searches.values():
             if each.is_like(owner, wanted) and not each.is_over():
                 return each
@@ -283,19 +289,14 @@ class Searches:
 
     def check(self, owner: str, wanted: Wanted) -> None:
         """Raise BadForm if `exported` would for what is wanted."""
-        query = wanted.query
-        Matching(self._connection.decoder, wanted.mask, query.where, query.text)
-        chosen(wanted.indexes, query.partition)
-        if query.start == "time":
-            _time_of(query, self._clock.wall_ms())
+        self.matching(wanted)
         if self._exports[owner] >= OF_VISITOR:
             raise BadForm(f"{OF_VISITOR} downloads of yours are running: wait for one of them")
 
     async def exported(self, owner: str, wanted: Wanted) -> AsyncGenerator[list[Message]]:
         """Yield all messages of a part, the oldest of each partition first, with all of their
         texts. Raise BadForm."""
-        query, connection = wanted.query, self._connection
-        matching = Matching(connection.decoder, wanted.mask, query.where, query.text, whole=True)
+        connection, matching = self._connection, self.matching(wanted, whole=True)
         self._exports[owner] += 1
         try:
             async with connection.consumer() as consumer:

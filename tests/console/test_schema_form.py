@@ -1,0 +1,194 @@
+"""A form made of a schema: its fields, and the JSON that is written from what was typed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from html import unescape
+from typing import Any, Final
+
+import pytest
+
+from moldau.client import Consumer
+from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.console.pages.rendering import BadForm
+from moldau.console.pages.schema_form import SchemaField, form_of_schema, json_of, typed_of
+from moldau.link.metadata import TopicPartition
+from moldau.testing import SyncEmbeddedBroker
+from moldau.values.schema import AVRO, JSON, PROTOBUF, Schema
+from tests.console.shown import browser
+from tests.registry.served import process
+
+BIG: Final = "12345678901234567890"
+ORDER: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long", "doc": "the number of the order"},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "is_gift", "type": "boolean", "default": False},
+        {
+            "name": "to",
+            "type": {
+                "type": "record",
+                "name": "Address",
+                "fields": [
+                    {"name": "city", "type": "string", "default": "Prag"},
+                    {"name": "country", "type": "string"},
+                ],
+            },
+        },
+        {"name": "billing", "type": ["null", "Address"]},
+        {"name": "lines", "type": {"type": "array", "items": "string"}, "default": []},
+    ],
+}
+OBJECT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["id", "to"],
+    "properties": {
+        "id": {"type": "integer"},
+        "state": {"enum": ["NEW", "PAID"], "default": "NEW"},
+        "to": {"$ref": "#/$defs/address"},
+        "lines": {"type": "array"},
+    },
+    "$defs": {
+        "address": {
+            "type": "object",
+            "properties": {
+                "city": {"type": ["string", "null"]},
+                "inner": {"$ref": "#/$defs/address"},
+            },
+        }
+    },
+}
+PROTO: Final = """syntax = "proto3";
+message Order {
+  int64 id = 1;
+  enum State { NEW = 0; PAID = 1; }
+  State state = 2;
+  message Address { string city = 1; }
+  Address to = 3;
+  repeated string lines = 4;
+}
+"""
+
+
+def form(kind: str, parsed: Any) -> SchemaField:
+    made = form_of_schema(kind, parsed)
+    assert made is not None
+    return made
+
+
+def test_a_record_of_avro_has_a_field_for_each_of_its_own() -> None:
+    leaves = {each.path: each for each in form(AVRO, ORDER).leaves()}
+    assert list(leaves) == [
+        *("id", "state", "note", "is_gift", "to.city", "to.country"),
+        *("billing.city", "billing.country", "lines"),
+    ]
+    assert leaves["state"].choices == ("NEW", "PAID")
+    assert (leaves["id"].doc, leaves["is_gift"].default) == ("the number of the order", "false")
+    assert (leaves["note"].is_optional, leaves["id"].is_optional) == (True, False)
+    assert (leaves["to.city"].default, leaves["lines"].default) == ("Prag", "[]")
+
+
+def test_what_was_typed_becomes_json_with_every_digit() -> None:
+    made = form(AVRO, ORDER)
+    typed = typed_of(made, "") | {"id": BIG, "state": "NEW", "to.country": 'a "b"\r\nc'}
+    text = json_of(made, typed)
+    assert BIG in text
+    assert json.loads(text, parse_int=str) == {
+        "id": BIG,
+        "state": "NEW",
+        "note": None,
+        "is_gift": False,
+        "to": {"city": "Prag", "country": 'a "b"\nc'},
+        "billing": {"city": "Prag", "country": ""},
+        "lines": [],
+    }
+    typed |= {"billing.city": "", "billing.country": ""}
+    assert json.loads(json_of(made, typed))["billing"] is None
+    assert typed_of(made, text) == typed_of(made, text) | {"id": BIG, "to.city": "Prag"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("id", "x"), ("id", ""), ("id", "1 2"), ("state", "LOST"), ("lines", "[1"), ("is_gift", "no")],
+)
+def test_what_does_not_fit_a_field_is_told_with_its_name(path: str, text: str) -> None:
+    made = form(AVRO, ORDER)
+    typed = typed_of(made, "") | {"id": "1", "state": "NEW"}
+    with pytest.raises(BadForm, match=f"^{path}: "):
+        json_of(made, typed | {path: text})
+
+
+def test_an_object_of_json_schema_leaves_out_what_is_not_required() -> None:
+    made = form(JSON, OBJECT)
+    leaves = {each.path: each for each in made.leaves()}
+    assert leaves["state"].default == "NEW"
+    assert "to.inner.inner.city" in leaves, "a record in itself ends somewhere"
+    assert json.loads(json_of(made, {"id": "7"})) == {"id": 7, "to": {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parsed"),
+    [
+        (AVRO, "string"),
+        (AVRO, ["null", "string"]),
+        (JSON, {"type": "array"}),
+        (JSON, True),
+        (JSON, {"type": "object", "properties": {f"f{n}": {} for n in range(999)}}),
+    ],
+)
+def test_what_is_no_record_or_too_large_has_no_form(kind: str, parsed: Any) -> None:
+    assert form_of_schema(kind, parsed) is None
+
+
+@pytest.mark.real
+def test_records_are_sent_from_the_fields_of_each_kind_of_schema(
+    moldau_broker: SyncEmbeddedBroker,
+) -> None:
+    servers = moldau_broker.bootstrap_servers
+    schemas = {
+        "avro": Schema(json.dumps(ORDER), AVRO),
+        "json-schema": Schema(json.dumps(OBJECT), JSON),
+        "protobuf": Schema(PROTO, PROTOBUF),
+    }
+    typed = {"v.id": "7", "v.state": "PAID", "v.to.city": "Wien", "v.lines": '["a"]'}
+
+    async def run(url: str) -> None:
+        async with SchemaRegistry(url) as registry:
+            for kind, schema in schemas.items():
+                await registry.register(f"typed-{kind}-value", schema)
+        async with browser(servers, registry=url) as client:
+            for kind in schemas:
+                path = f"/topics/typed-{kind}/messages"
+                await client.post("/topics", data={"name": f"typed-{kind}", "partitions": "1"})
+                page = await client.get(path)
+                assert 'name="v.to.city"' in page.text, kind
+                assert "<option >PAID</option>" in page.text, kind
+                more = {"v.is_gift": "true", "v.to.country": "AT"} if kind == "avro" else {}
+                sent = {**typed, **more, "by": "fields", "headers": "shop: 3"}
+                old = await client.post(path, data={**sent, "schema": "other 1"})
+                assert "was changed meanwhile" in old.text
+                sent["schema"] = f"typed-{kind}-value 1"
+                answer = await client.post(path, data=sent)
+                assert answer.status_code == 200, answer.text
+                assert "Wien" in answer.text
+                assert "PAID" in answer.text
+                assert f"typed-{kind}-value 1</a>" in answer.text, "which schema wrote it"
+                copy = await client.get(f"{path}?from=offset&at=0&partition=0&copy=1")
+                assert 'value="Wien"' in copy.text, "the fields have the record"
+                assert '"Wien"' in unescape(copy.text)
+        async with Consumer(
+            {"bootstrap.servers": servers, "schema.registry.url": url, "value.deserializer": "avro"}
+        ) as consumer:
+            consumer.assign([TopicPartition("typed-avro", 0)])
+            await consumer.seek_to_beginning()
+            (part,) = await consumer.poll(30)
+            value: Any = part.records[0].value
+            assert (value["id"], value["is_gift"], value["note"]) == (7, True, None)
+            assert value["lines"] == ["a"]
+
+    with process(servers) as (_, url):
+        asyncio.run(run(url))
