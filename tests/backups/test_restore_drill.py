@@ -64,17 +64,19 @@ def _count(logs: dict[TopicPartition, tuple[int, int, bytes]]) -> int:
 def test_a_restore_that_dies_anywhere_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_reader, "CHUNK_BYTES", 500)
-    monkeypatch.setattr(restored_log, "_RUN_BYTES", 300)
+    monkeypatch.setattr(log_reader, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(restored_log, "_RUN_BYTES", 1)
 
     async def main() -> None:
         async with EmbeddedBroker(shop.SETTINGS) as old:
             await shop.fill(old.bootstrap_servers)
+            for _ in range(6):
+                await shop.add_orders(old.bootstrap_servers, 9)
             taken = await backed_up(old.bootstrap_servers, tmp_path)
             logs = await shop.logs(old.bootstrap_servers)
             facts = await shop.facts(old.bootstrap_servers)
         chunks = sum(len(log.chunks) for _, _, log in taken.manifest.logs())
-        assert chunks > 8
+        assert chunks > 12
         async with EmbeddedBroker(shop.AS_IT_IS) as new:
             address, deaths = new.bootstrap_servers, 0
             while not await _is_restored(address, tmp_path):
