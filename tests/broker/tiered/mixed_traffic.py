@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
@@ -20,6 +19,7 @@ from moldau.runtime import Runtime
 from moldau.testing.anomalies import find_anomalies
 from moldau.testing.history import Ended, Event, Moved, Outcome, Read, ReadAll, Sent
 from tests.broker.cluster.transactional.clients import IMPATIENT, retried
+from tests.broker.network.virtual_pause import after
 
 IN_FLIGHT: Final = 5
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
@@ -60,7 +60,7 @@ class MixedTraffic:
             while not self.is_ending:
                 if len(waiting) < IN_FLIGHT:
                     await self._send(producer, name, waiting=waiting)
-                await asyncio.sleep(self.pause_s)
+                await after(self.pause_s)
 
     async def transact(self, runtime: Runtime, name: str = "transactional") -> None:
         """Write in transactions, of which some are aborted, until the end."""
@@ -74,11 +74,11 @@ class MixedTraffic:
                 ) as producer:
                     while not self.is_ending:
                         await self._transact(producer, name)
-                        await asyncio.sleep(self.pause_s)
+                        await after(self.pause_s)
             except FatalTransactionError:
                 pass
             except KafkaError:
-                await asyncio.sleep(0.1)
+                await after(0.1)
 
     async def _transact(self, producer: Producer, name: str) -> None:
         await retried(producer.begin_transaction)
@@ -87,7 +87,7 @@ class MixedTraffic:
         try:
             for _ in range(self._random.randint(1, 8)):
                 await self._send(producer, name, transaction)
-                await asyncio.sleep(self.pause_s)
+                await after(self.pause_s)
             if self._random.random() < 0.6:
                 outcome = Outcome.UNKNOWN
                 await retried(producer.commit_transaction)

@@ -16,6 +16,7 @@ from tests.broker.tiered.tiered_cluster import (
     NAME,
     WITHIN_S,
     TieredBrokers,
+    TopicShape,
     tiered_brokers,
 )
 
@@ -90,7 +91,7 @@ def test_retention_counts_over_both_tiers_whoever_leads(
 ) -> None:
     random = Random(seed)
     kept = {"retention_bytes": "6000", "retention_ms": "60000"}[kind]
-    with tiered_brokers(monkeypatch, seed=seed, topic={kind: kept}) as brokers:
+    with tiered_brokers(monkeypatch, seed=seed, topic=TopicShape(configs={kind: kept})) as brokers:
         spoil(brokers, random)
         for _ in range(3):
             brokers.fill(30)
@@ -120,7 +121,7 @@ def test_a_topic_that_is_deleted_while_copies_run_leaves_nothing(
 ) -> None:
     """One broker is down meanwhile, and a topic of the same name is made at once."""
     random = Random(seed)
-    with tiered_brokers(monkeypatch, seed=seed, partitions=1) as brokers:
+    with tiered_brokers(monkeypatch, seed=seed) as brokers:
         world, store = brokers.world, brokers.store
         brokers.fill()
         world.run_until(lambda: len(store.copies()) >= 2, within=WITHIN_S)
@@ -194,8 +195,9 @@ def test_an_unclean_election_serves_no_record_of_the_lost_history(
         return 0 if is_follower and held and partition.topic == NAME else end
 
     monkeypatch.setattr(Partition, "fetch_bound", fetch_bound)
+    shape = TopicShape(configs=unclean)
     lag = {"replica_lag_time_max_ms": "2000"}
-    with tiered_brokers(monkeypatch, seed=seed, topic=unclean, settings=lag) as brokers:
+    with tiered_brokers(monkeypatch, seed=seed, topic=shape, settings=lag) as brokers:
         world = brokers.world
         brokers.fill(30)
         brokers.await_cut()

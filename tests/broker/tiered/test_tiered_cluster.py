@@ -11,6 +11,7 @@ from tests.broker.tiered.tiered_cluster import (
     METADATA_PARTITIONS,
     NAME,
     WITHIN_S,
+    TopicShape,
     tiered_brokers,
 )
 from tests.broker.tiered.tiered_house import METADATA
@@ -164,7 +165,9 @@ def test_a_topic_of_remote_segments_with_few_replicas_is_one_line_with_the_comma
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As in a cluster that has grown from one broker."""
-    with tiered_brokers(monkeypatch, before={METADATA: {0: [1], 1: [2]}}) as brokers:
+    with tiered_brokers(
+        monkeypatch, topic=TopicShape(metadata_replicas={0: [1], 1: [2]})
+    ) as brokers:
         brokers.fill()
         brokers.await_cut()
         lines = [line for number in ALL for line in brokers.lines[number] if "few replicas" in line]

@@ -16,6 +16,7 @@ from tests.broker.tiered.tiered_cluster import (
     NAME,
     WITHIN_S,
     TieredBrokers,
+    TopicShape,
     tiered_brokers,
 )
 from tests.broker.tiered.tiered_house import METADATA
@@ -57,7 +58,9 @@ def test_nothing_is_lost_by_faults(monkeypatch: pytest.MonkeyPatch, seed: int) -
     random = Random(seed)
     skips = str(random.random() < 0.5).lower()
     given = {"follower_fetch_last_tiered_offset_enable": skips}
-    with tiered_brokers(monkeypatch, seed=seed, settings=given, partitions=PARTITIONS) as brokers:
+    with tiered_brokers(
+        monkeypatch, seed=seed, settings=given, topic=TopicShape(PARTITIONS)
+    ) as brokers:
         traffic = MixedTraffic(brokers.bootstrap_servers, NAME, PARTITIONS, seed)
         traffic.pause_s = 0.05
         writers = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -34,7 +35,7 @@ from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.world import SimulatedBrokers, new_world
 from tests.broker.server.wire import PRODUCE_VERSION, wired
 from tests.broker.tiered.shared_store import WHERE, SharedStore
-from tests.broker.tiered.tiered_house import remote_of
+from tests.broker.tiered.tiered_house import METADATA, remote_of
 from tests.broker.tiered.tiered_settings import SETTINGS, TOPIC
 
 NAME: Final = "t"
@@ -51,6 +52,18 @@ NODE: Final[Mapping[str, str]] = {
     "auto_leader_rebalance_enable": "false",
 }
 _CONFIGS: Final = {name.replace("_", "."): value for name, value in TOPIC.items()}
+
+
+class TopicShape(NamedTuple):
+    """What the topic is like."""
+
+    partitions: int = 1
+    configs: Mapping[str, str] = MappingProxyType({})
+    metadata_replicas: Mapping[int, list[int]] = MappingProxyType({})
+    """The replicas of the topic of remote segments, if that was made before."""
+
+
+ONE_PARTITION: Final = TopicShape()
 
 
 class TieredBrokers(SimulatedBrokers):
@@ -325,20 +338,17 @@ def tiered_brokers(
     *,
     absent: Sequence[int] = (),
     settings: Mapping[str, str] | None = None,
-    partitions: int = 1,
-    topic: Mapping[str, str] | None = None,
-    before: Mapping[str, Mapping[int, list[int]]] | None = None,
+    topic: TopicShape = ONE_PARTITION,
 ) -> Iterator[TieredBrokers]:
-    """A cluster that is up, and has the topic. Those that are absent went down before that, and the
-    topics `before` were made, with their replicas by partition."""
+    """A cluster that is up, and has the topic. Those that are absent went down before that."""
     store = SharedStore()
     monkeypatch.setattr(remote_storage, "ObstoreBucket", store.open)
-    brokers = TieredBrokers(seed, store, settings or {}, partitions)
+    brokers = TieredBrokers(seed, store, settings or {}, topic.partitions)
     with brokers.world:
         brokers.await_up()
         for number in absent:
             brokers.stop(number)
-        for name, assignments in (before or {}).items():
-            brokers.create_other(name, assignments)
-        brokers.create(*replicas, **(topic or {}))
+        if topic.metadata_replicas:
+            brokers.create_other(METADATA, topic.metadata_replicas)
+        brokers.create(*replicas, **topic.configs)
         yield brokers

@@ -55,7 +55,7 @@ from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Life
 from moldau.broker.server.membership import Membership
 from moldau.broker.server.open_listeners import OpenListeners
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
-from moldau.broker.server.placement import Placement, warn_of_missing, warn_of_unserved
+from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.security import SecurityGround, secured
 from moldau.broker.server.storage import cluster_of, places_of
@@ -244,7 +244,6 @@ class Broker:
             self._replication.live()
         if self.remote_storage is not None:
             self.remote_storage.live()
-        warn_of_unserved(node, self._log)
         self._log.info(
             "broker is up",
             cluster=cluster_id,

@@ -68,9 +68,10 @@ class Placement:
         self._begin()
 
     def live(self) -> None:
-        """Start to send reports: the broker is registered."""
+        """Start to send reports: the broker is registered, and has its replicas."""
         self._is_live = True
         self._begin()
+        warn_of_unserved(self._node)
 
     async def aclose(self) -> None:
         """Stop: send no more reports."""
@@ -146,14 +147,14 @@ class Placement:
         )
 
 
-def warn_of_unserved(node: Node, log: Logger) -> None:
+def warn_of_unserved(node: Node) -> None:
     """Warn about replicas whose older records are in remote storage, at a node without it. Nothing
     of them is lost: the logs begin where they did, and keep what they have."""
     if node.settings[remote_log_storage_system_enable]:
         return
     tiered = [each for each in node.replicas.hosted.values() if each.log_config.is_tiered]
     if tiered:
-        log.warn(
+        node.log.warn(
             "remote storage is off at this broker, and topics with remote.storage.enable=true have "
             "partitions here: what they have in remote storage is not read, and what they have on "
             "this disk stays, whatever retention says; set "

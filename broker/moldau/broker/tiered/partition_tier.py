@@ -254,7 +254,7 @@ class PartitionTier:
 
     async def _recover_epochs(self) -> None:
         """Let a log that has lost the epochs of its remote records have them of the segments. A
-        follower gets them as it begins anew; a leader has nobody to follow."""
+        follower gets them as it begins anew; a leader follows no replica."""
         failures = 0
         while not self.partition.are_epochs_known and self.served is not None:
             offset = self.partition.local_log().local_start_offset
