@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -78,9 +79,18 @@ class Client:
         self._process = self._started()
         self.copy()
 
-    def disconnect(self) -> None:
-        """End its connections, while it copies."""
-        assert disconnect(self._process.pid), "it has no connection"
+    def disconnect(self) -> int:
+        """End its connections, while it copies. Return how many there were."""
+        return disconnect(self._process.pid)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let its process do nothing in the block."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> list[str]:
         """Stop the copiers, and return the errors that the library left to the program."""
@@ -132,7 +142,10 @@ class Client:
             late.cancel()
         if not line:
             raise self._failed(f"has not done: {wish}")
-        found: dict[str, Any] = json.loads(line)
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            raise self._failed(f"says {line[:_TAIL]!r} in place of an answer") from error
         return found
 
     def _failed(self, what: str) -> ClientFailed:

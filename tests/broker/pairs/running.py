@@ -27,6 +27,7 @@ from tests.broker.pairs.model import (
     PARTITIONS,
     RECORDS,
     Ends,
+    Piece,
     ends_problems,
     pieces,
     problems,
@@ -37,6 +38,7 @@ from tests.broker.pairs.shards import ShardedHost
 _ENDS_MS: Final = 60_000
 _LOOK_S: Final = 0.2
 _PAUSE_S: Final = 3.0
+_CUTS: Final = 4
 _SETTINGS: Final = {
     "auto.create.topics.enable": "false",  # a reader would make a deleted topic again, its own way
     "broker.session.timeout.ms": "6000",
@@ -153,9 +155,14 @@ def _copied_wrong(scene: Scene, case: Mapping[str, str], job: Job, client: Clien
     _await(scene, job, _seen(case, half) if is_whole else _seen(case)[: RECORDS // 8])
     if case["topic"] == "short retention":
         _retire(scene, job)
-    _change(scene, case, job)
+    is_anew = case["change"] == "source made anew"
+    if is_anew:
+        _make_source_anew(scene, case, job, client, sent[half:])
+    else:
+        _change(scene, case, job)
     found = _fault(scene, case, job, client)
-    client.send(sent[half:])
+    if not is_anew:
+        client.send(sent[half:])
     copied = _await(scene, job, _seen(case))
     errors = client.stop()
     found += problems(case, _copied(scene, job, dict.fromkeys(copied, ())))
@@ -215,8 +222,6 @@ def _change(scene: Scene, case: Mapping[str, str], job: Job) -> None:
     elif change == "other topic made anew":
         (other,) = job.also_read
         _make_anew(admin, NewTopic(other, PARTITIONS, scene.replicas))
-    elif change == "source made anew":
-        _make_anew(admin, NewTopic(job.source, PARTITIONS, scene.replicas, _settings(scene, case)))
     elif change == "leader":
         ids = list(scene.cluster.broker_ids)
         replicas = {
@@ -271,6 +276,17 @@ def _make_anew(admin: Admin, topic: NewTopic) -> None:
         _RESTING.wait(_LOOK_S)
 
 
+def _make_source_anew(
+    scene: Scene, case: Mapping[str, str], job: Job, client: Client, sent: Sequence[Piece]
+) -> None:
+    """Make the source anew, and send as many records as it had, before a copier looks at it: its
+    position is one in the new topic, too."""
+    topic = NewTopic(job.source, PARTITIONS, scene.replicas, _settings(scene, case))
+    with client.paused(), Client(job, Path(scene.home) / f"{job.name}-sender.log") as sender:
+        _make_anew(scene.admin, topic)
+        sender.send(sent)
+
+
 def _id_of(admin: Admin, topic: str) -> Uuid | None:
     found = admin.describe_topics([topic])[topic]
     return None if isinstance(found, KafkaError) else found.topic_id
@@ -286,7 +302,7 @@ def _fault(scene: Scene, case: Mapping[str, str], job: Job, client: Client) -> l
         client.begin_again()
         return []
     if fault == "disconnect":
-        client.disconnect()
+        _disconnect(client)
         return []
     before = _ends(scene, job)
     victim = scene.victim(job.target)
@@ -307,6 +323,15 @@ def _fault(scene: Scene, case: Mapping[str, str], job: Job, client: Client) -> l
         for each in (job.source, job.target):
             cluster.await_in_sync(each, within=PATIENCE_S)
     return found
+
+
+def _disconnect(client: Client) -> None:
+    """End the client's connections several times: some while requests are in flight."""
+    found = client.disconnect()
+    for _ in range(_CUTS - 1):
+        _RESTING.wait(_LOOK_S)
+        found += client.disconnect()
+    assert found, "it has no connection"
 
 
 def _kill_all(scene: Scene) -> None:

@@ -32,6 +32,46 @@ ends.check_end = lambda partition: None
 """,
         {"nodes": "3", "fault": "kill all"},
     ),
+    "a retention that was unset goes on": Fault(
+        """
+from dataclasses import replace
+from moldau.broker.log import retention
+counted, least = retention.count_expired, {}
+def count_expired(segments, config, *when):
+    found = [each for each in (config.retention_ms, least.get(segments)) if each not in (None, -1)]
+    least[segments] = min(found, default=-1)
+    return counted(segments, replace(config, retention_ms=least[segments]), *when)
+retention.count_expired = count_expired
+""",
+        {"topic": "short retention"},
+    ),
+    "local segments go before they are copied": Fault(
+        """
+from moldau.broker.tiered import expiry
+expiry.copied_end = lambda remote, log: log.high_watermark
+""",
+        {"topic": "tiered"},
+    ),
+    "a fetch tells of one aborted transaction": Fault(
+        """
+from moldau.broker.log import reading
+collected = reading.collect_aborted
+reading.collect_aborted = lambda *given: collected(*given)[:1]
+""",
+        {"sender": "aborting", "isolation": "read_committed"},
+    ),
+    "offsets of other topics go with a deleted one": Fault(
+        """
+from moldau.broker.coordinator.group.offsets import Offsets
+chosen = Offsets.places_of_topics
+def places(self, topics):
+    topics = list(topics)
+    every = {topic for groups in self._groups.values() for topic in groups}
+    return chosen(self, every if topics else topics)
+Offsets.places_of_topics = places
+""",
+        {"change": "other topic made anew"},
+    ),
 }
 
 
