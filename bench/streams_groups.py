@@ -38,6 +38,7 @@ from moldau.client.sync import Consumer, Producer
 from tests.peers.apache_kafka import PeerMissing
 
 STORE_MB: Final = int(os.environ.get("BENCH_STORE_MB", "400"))
+LEAST_MB: Final = 64
 VALUE_BYTES: Final = 1000
 RECORDS: Final = STORE_MB * 1_000_000 // VALUE_BYTES
 MOST_S: Final = 2.0
@@ -167,6 +168,8 @@ def is_whole(copy: Path, least: int, seen: dict[int, float]) -> bool:
 
 def failover(library: str, has_standby: bool) -> float:
     """Return the seconds from the owner's end in the group to the first result of the other."""
+    if STORE_MB < LEAST_MB:
+        raise Missing(f"a store of less than {LEAST_MB} MB is not on a disk: no copy can be seen")
     made = group(library, has_standby)
     leaving = made.process
     assert leaving is not None

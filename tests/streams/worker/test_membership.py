@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.client.group.descriptions import GroupDescription, MemberDescription, MemberTasks
 from moldau.client.group.topology import (
     GroupTopology,
     SubtopologyDescription,
@@ -14,7 +15,7 @@ from moldau.config import BadSettings
 from moldau.streams import Streams
 from moldau.streams.plan.layout import laid_out
 from moldau.streams.plan.plan import Plan
-from moldau.streams.worker.membership import described_topology, topology_epoch
+from moldau.streams.worker.membership import NameWatch, described_topology, topology_epoch
 from moldau.streams.worker.settings import app_settings
 
 
@@ -108,3 +109,35 @@ def test_classic_is_the_default_and_standbys_come_with_streams() -> None:
     assert not app_settings({}).is_streams_group
     chosen = app_settings({"group.protocol": "streams", "num.standby.replicas": 2})
     assert chosen.is_streams_group
+
+
+def shown(start: str) -> GroupDescription:
+    tasks = MemberTasks(client_tags=(("moldau.start", start),))
+    member = MemberDescription("m", None, "c", "/h", tasks=tasks)
+    return GroupDescription("app", "Stable", "streams", "streams", "sticky", (member,))
+
+
+def test_a_worker_is_superseded_by_a_process_that_joins_under_its_name() -> None:
+    names = NameWatch("m", "mine")
+    names.on_epoch(3)
+    assert names.wanted == 3
+    names.on_described(3, shown("mine"))
+    names.on_epoch(3)
+    assert (names.wanted, names.is_superseded) == (None, False)
+    names.on_epoch(4)
+    names.on_described(4, shown("other"))
+    names.on_epoch(4)
+    assert names.is_superseded
+
+
+def test_a_worker_that_has_joined_again_since_is_not_superseded() -> None:
+    names = NameWatch("m", "mine")
+    names.on_epoch(4)
+    names.on_described(4, shown("other"))
+    names.on_epoch(-1)
+    assert not names.is_superseded
+    names.on_epoch(6)
+    assert (names.wanted, names.is_superseded) == (6, False)
+    names.on_described(6, shown("mine"))
+    names.on_epoch(6)
+    assert not names.is_superseded

@@ -137,7 +137,7 @@ class Door:
         self.committer = self._committer(settings, member, runtime)
         if settings.tracer is not None:
             self.committer = TracedCommitter(self.committer, SendSpans(settings.tracer))
-        self.names = NameWatch(self.group, member, self.membership.start, runtime)
+        self.names = NameWatch(member, self.membership.start)
         # It is started before the others.
         of_admin = {"client.id": member, **settings.patient("admin", is_first=True)}
         self.admin = Admin(of_admin, runtime=runtime)
@@ -183,7 +183,6 @@ class Door:
             # The member that the group has now may be another process with the same name.
             stays = self.names.is_superseded
             left.push_async_callback(self.consumer.aclose, leave_group=not stays)
-            left.push_async_callback(self.names.aclose)
 
     # Topics
 

@@ -8,12 +8,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
-from moldau.client import Consumer, KafkaError, TopicPartition
+from moldau.client import Consumer, TopicPartition
 from moldau.client.consumer.task_consumer import TaskConsumer
 from moldau.client.group.descriptions import GroupDescription
 from moldau.client.group.streams import GroupTask, StreamsSettings, TaskPosition
@@ -25,7 +24,6 @@ from moldau.client.group.topology import (
 )
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
-from moldau.runtime.backoff import Backoff
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topology import Epochs
@@ -35,7 +33,6 @@ from moldau.streams.worker.tasks import TaskId
 
 _START: Final = "moldau.start"
 """The client tag of a member with what its process has drawn at its start."""
-_LOOK: Final = Backoff(100, 10_000)
 NO_COPIES: Final[frozenset[TaskId]] = frozenset()
 _EPOCHS_MAX: Final = 20
 """How many topologies of an app are known by their epochs."""
@@ -145,20 +142,13 @@ class NameWatch:
     was fenced meanwhile has joined again with a new epoch, and the other one is superseded.
     """
 
-    def __init__(
-        self,
-        describe: Callable[[], Awaitable[GroupDescription | None]],
-        member: str,
-        start: str | None,
-        runtime: Runtime,
-    ) -> None:
+    def __init__(self, member: str, start: str | None) -> None:
         self.is_superseded = False
-        self._describe = describe
+        self.wanted: int | None = None
+        """The epoch of the member for which the group is to be described; None if it is not."""
         self._member = member
         self._start = start
-        self._runtime = runtime
         self._epoch = self._other_at = -1
-        self._looking: asyncio.Task[None] | None = None
 
     def on_epoch(self, epoch: int) -> None:
         """The worker is a member of this epoch; -1 while it is none."""
@@ -168,30 +158,17 @@ class NameWatch:
             self.look()
 
     def look(self) -> None:
-        """Describe the group, beside the work, as soon as its coordinator answers."""
-        if self._start is not None and (self._looking is None or self._looking.done()):
-            self._looking = self._runtime.spawn(self._look(), name="streams-name")
+        """Have the group described again: another process may have fenced this one."""
+        self.wanted = None if self._start is None or self._epoch < 0 else self._epoch
 
-    async def _look(self) -> None:
-        failures, seen = 0, None
-        while seen != self._epoch:
-            seen = self._epoch
-            try:
-                group = None if seen < 0 else await self._describe()
-            except KafkaError:
-                failures, seen = failures + 1, None
-                await asyncio.sleep(_LOOK.wait_s(failures, self._runtime.random))
-                continue
-            for each in () if group is None else group.members:
-                if each.member_id == self._member and each.tasks is not None:
-                    shown = dict(each.tasks.client_tags).get(_START, self._start)
-                    self._other_at = -1 if shown == self._start else seen
-
-    async def aclose(self) -> None:
-        """End a look."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+    def on_described(self, epoch: int, group: GroupDescription | None) -> None:
+        """The group was described when the worker was a member of this epoch."""
+        if self.wanted == epoch:
+            self.wanted = None
+        for each in () if group is None else group.members:
+            if each.member_id == self._member and each.tasks is not None:
+                shown = dict(each.tasks.client_tags).get(_START, self._start)
+                self._other_at = -1 if shown == self._start else epoch
 
 
 def topology_epoch(

@@ -52,6 +52,35 @@ class _Series:
         self._known = set(values)
 
 
+class _StandbySeries:
+    """The time series of the copies that a worker keeps."""
+
+    def __init__(self, registry: Registry, standbys: Standbys) -> None:
+        self._standbys = standbys
+        self._lags = _Series(
+            registry.gauges(
+                "moldau.streams.standby.lag",
+                "Changelog offsets that a copy of a store lacks.",
+                labels=_STORE,
+            )
+        )
+        self._given_up = registry.gauge(
+            "moldau.streams.standby.given.up",
+            "Standby tasks that this worker cannot keep, because their files stay damaged.",
+        )
+
+    def look(self) -> None:
+        """Take the values of now."""
+        self._given_up.value = len(self._standbys.given_up)
+        self._lags.replace(
+            {
+                (str(task_id), store): lag
+                for task_id, task in self._standbys.tasks.items()
+                for store, lag in self._standbys.lags(task).items()
+            }
+        )
+
+
 class WorkerMetrics:
     """The metrics of one worker."""
 
@@ -115,17 +144,7 @@ class WorkerMetrics:
                 "moldau.streams.restore.remaining", "Changelog offsets to restore.", labels=_STORE
             )
         )
-        self._standby_lags = _Series(
-            gauges(
-                "moldau.streams.standby.lag",
-                "Changelog offsets that a copy of a store lacks.",
-                labels=_STORE,
-            )
-        )
-        self._given_up = registry.gauge(
-            "moldau.streams.standby.given.up",
-            "Standby tasks that this worker cannot keep, because their files stay damaged.",
-        )
+        self._copies = _StandbySeries(registry, standbys)
         self._rows = _Series(
             gauges("moldau.streams.store.rows", "About how many rows a store has.", labels=_STORE)
         )
@@ -179,14 +198,7 @@ class WorkerMetrics:
             for each in task.restoring.values()
         ]
         self._restored.replace({labels: each.position - each.begin for labels, each in restoring})
-        self._given_up.value = len(self._standbys.given_up)
-        self._standby_lags.replace(
-            {
-                (str(task_id), store): lag
-                for task_id, task in copies.items()
-                for store, lag in self._standbys.lags(task).items()
-            }
-        )
+        self._copies.look()
         self._remaining.replace(
             {labels: max(0, each.end - each.position) for labels, each in restoring}
         )

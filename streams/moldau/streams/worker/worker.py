@@ -18,6 +18,7 @@ from typing import Final
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
+from moldau.runtime.backoff import Backoff
 from moldau.streams.plan.misplaced import KeySample
 from moldau.streams.plan.placement import placed_inputs
 from moldau.streams.plan.plan import Plan
@@ -50,6 +51,8 @@ _MARKER_LOOKS: Final = 10
 _MARKER_LOOK_S: Final = 0.02
 """How often and how far apart a stopping worker looks for the markers of its last commit."""
 _LEARN_ENDS_S: Final = 0.5
+_LOOK: Final = Backoff(100, 10_000)
+"""The pauses while the coordinator does not describe the group."""
 _TOPIC_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -122,6 +125,7 @@ class Worker:
         self._keys = KeySample({}, {})
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
+        self._looking: asyncio.Task[None] | None = None
         self._has_more = False
         self._is_connected = False
         self._is_stopping = False
@@ -159,6 +163,7 @@ class Worker:
             left.push_async_callback(self._lakes.aclose)
             left.push_async_callback(self._own.close_all)
             left.push_async_callback(self.standbys.close_all)
+            left.push_async_callback(self._end_look)
             await self._prepare()
             self._is_connected = True
             while not self._is_stopping:
@@ -259,6 +264,8 @@ class Worker:
             await asyncio.sleep(wait_s)
         if self._door.names.is_superseded:
             raise self._directory.is_copied()
+        if self._door.names.wanted is not None and (self._looking is None or self._looking.done()):
+            self._looking = self._runtime.spawn(self._look_at_name(), name="streams-name")
         for where, chunk in fetched:
             if (found := self._keys.look(where.topic, where.partition, chunk.keys)) is not None:
                 self._reports.misplaced(found)
@@ -282,6 +289,21 @@ class Worker:
                 task.task.set_at_end(where.topic, self._door.is_at_end(where))
         self._has_more = await self._gate.run(self._process, running)
         self._has_more |= await await_calls(running)
+
+    async def _look_at_name(self) -> None:
+        """Describe the group beside the work, as soon as its coordinator answers."""
+        names, failures = self._door.names, 0
+        while (epoch := names.wanted) is not None:
+            try:
+                names.on_described(epoch, await self._door.group())
+            except KafkaError:
+                failures += 1
+                await asyncio.sleep(_LOOK.wait_s(failures, self._runtime.random))
+
+    async def _end_look(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
 
     async def _learn_ends(self, running: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()
