@@ -22,7 +22,7 @@ from moldau.streams.query.questions import (
     Get,
     NoSuchStore,
     NotHere,
-    Positioned,
+    PositionQuestion,
     Question,
     StoreUnavailable,
 )
@@ -62,8 +62,8 @@ class Worker:
             raise NoSuchStore(f"there is no store {name}")
         return self.stores[name]
 
-    async def ask(self, store: str, question: Question | Positioned) -> Any:
-        assert not isinstance(question, Positioned)
+    async def ask(self, store: str, question: Question | PositionQuestion) -> Any:
+        assert not isinstance(question, PositionQuestion)
         if self.is_restoring:
             raise StoreUnavailable("it is being restored: 5 of 10 changelog offsets: ask again")
         if isinstance(question, Get | Fetch) and question.partitions:

@@ -18,8 +18,8 @@ from moldau.streams.query.questions import (
     Count,
     Get,
     NotHere,
-    Positioned,
     PositionedAnswer,
+    PositionQuestion,
     Question,
     Row,
     StoreUnavailable,
@@ -96,8 +96,8 @@ class Worker:
             if held.state is not TaskState.RUNNING
         }
 
-    async def ask(self, store: str, question: Question | Positioned) -> Any:
-        assert isinstance(question, Positioned)
+    async def ask(self, store: str, question: Question | PositionQuestion) -> Any:
+        assert isinstance(question, PositionQuestion)
         self.asked.append((self.server, question.partitions))
         position: dict[int, int] = {}
         rows: dict[str, int] = {}

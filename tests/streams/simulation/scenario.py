@@ -33,7 +33,7 @@ from moldau.runtime.simulated.node import Node
 from moldau.runtime.simulated.trace import Fingerprint
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
-from moldau.streams.query.questions import Positioned, QueryFailed, Range
+from moldau.streams.query.questions import PositionQuestion, QueryFailed, Range
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committer import CommittedOffset, Committer
@@ -420,7 +420,7 @@ class StreamsGroupRun(ExactlyOnceRun):
         for number in count():
             await asyncio.sleep(ASK_S)
             store, partition = self.asked[number % 2], number // 2 % PARTITIONS
-            question = Positioned(Range(), is_stale=True, partitions=(partition,))
+            question = PositionQuestion(Range(), is_stale=True, partitions=(partition,))
             worker = self.workers.get(index)
             if worker is None:
                 continue

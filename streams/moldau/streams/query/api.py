@@ -30,6 +30,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 from urllib.parse import urlencode
@@ -49,14 +50,14 @@ from moldau.streams.query.questions import (
     Get,
     NoSuchStore,
     NotHere,
-    Positioned,
     PositionedAnswer,
+    PositionQuestion,
     Question,
     Range,
     Row,
     StoreUnavailable,
 )
-from moldau.streams.query.routing import Routes
+from moldau.streams.query.routing import Routes, candidates
 from moldau.streams.query.watch import WatchPages
 from moldau.streams.serdes.types import BYTES, INTERNAL_ANY, LENIENT_TEXT, TEXT
 from moldau.streams.serdes.windowed import Windowed
@@ -89,7 +90,7 @@ class Stores(Protocol):
 
     def store(self, name: str) -> Any: ...
 
-    async def ask(self, store: str, question: Question | Positioned) -> Any: ...
+    async def ask(self, store: str, question: Question | PositionQuestion) -> Any: ...
 
     def placement(self, name: str) -> Placement: ...
 
@@ -327,7 +328,11 @@ class Api:
     # Answers with a position
 
     async def _of_key_positioned(
-        self, what: tuple[str, str], question: Get | Fetch, asked: Positioned, request: Request
+        self,
+        what: tuple[str, str],
+        question: Get | Fetch,
+        asked: PositionQuestion,
+        request: Request,
     ) -> Answer:
         """Look for a key where its partitioner puts it, and in all other partitions if the app does
         not declare how its source is written."""
@@ -352,16 +357,15 @@ class Api:
         return json_answer({"error": text, "again": False, **_facts(found)}, HTTPStatus.NOT_FOUND)
 
     async def _everywhere(
-        self, name: str, asked: Positioned, request: Request
+        self, name: str, asked: PositionQuestion, request: Request
     ) -> list[dict[str, Any]]:
         """Return the answers of all partitions that are asked, as JSON values."""
         _, program = self._stores.store(name)
         if program is None or request.is_forwarded:
             return [await self._here(name, asked)]
         wanted = asked.partitions or range(self._stores.partitions(program))
-        routes = Routes(
-            name, {each: self._candidates(program, each, asked.is_stale) for each in wanted}
-        )
+        found_at = partial(candidates, self._stores, self._server, program, asked.is_stale)
+        routes = Routes(name, {each: found_at(each) for each in wanted})
         found = []
         while ready := routes.ready():
             for server, numbers in ready.items():
@@ -377,18 +381,7 @@ class Api:
                     routes.on_answered(numbers)
         return found
 
-    def _candidates(self, program: Program, partition: int, is_stale: bool) -> list[str]:
-        """Return the workers to ask for a partition: the one with the task, then a copy here, then
-        the copies of others."""
-        stores, here = self._stores, self._server
-        is_ours = partition in stores.here(program)
-        servers = [here if is_ours else stores.owner(program, partition)]
-        if is_stale:
-            servers += [here] if partition in stores.copies(program) else []
-            servers += stores.copy_owners(program, partition)
-        return list(dict.fromkeys(each for each in servers if each is not None))
-
-    async def _here(self, name: str, asked: Positioned) -> dict[str, Any]:
+    async def _here(self, name: str, asked: PositionQuestion) -> dict[str, Any]:
         found: PositionedAnswer = await self._stores.ask(name, asked)
         position = {str(each): at for each, at in found.position.items()}
         return _values(asked.question, found.answer) | {
@@ -396,7 +389,9 @@ class Api:
             "stale": found.is_stale,
         }
 
-    async def _there(self, server: str, asked: Positioned, request: Request) -> dict[str, Any]:
+    async def _there(
+        self, server: str, asked: PositionQuestion, request: Request
+    ) -> dict[str, Any]:
         partitions = ",".join(map(str, asked.partitions))
         options = urlencode({**request.options, "partitions": partitions})
         target = f"{request.target.partition('?')[0]}?{options}"
@@ -495,7 +490,7 @@ def _key_question(spec: StoreSpec, text: str, request: Request) -> Get | Fetch:
     return Get(key, None if as_of < 0 else as_of, partitions)
 
 
-def _positioned(question: Question, request: Request) -> Positioned | None:
+def _positioned(question: Question, request: Request) -> PositionQuestion | None:
     """Return the question with what a request allows and demands; None for a plain request."""
     is_stale, text = _flag(request, "stale"), request.options.get("at_least", "")
     if not is_stale and not text:
@@ -508,7 +503,7 @@ def _positioned(question: Question, request: Request) -> Positioned | None:
                 f"at_least={text}: it must be PARTITION:OFFSET, with commas between them"
             )
         at_least[int(partition)] = int(offset)
-    return Positioned(question, is_stale, at_least, _partitions(request))
+    return PositionQuestion(question, is_stale, at_least, _partitions(request))
 
 
 def _values(question: Question, found: Any) -> dict[str, Any]:

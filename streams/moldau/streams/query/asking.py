@@ -16,15 +16,15 @@ from moldau.streams.query.questions import (
     Fetch,
     Get,
     Position,
-    Positioned,
     PositionedAnswer,
+    PositionQuestion,
     Question,
     Range,
     Row,
 )
 
-Ask = Callable[[Question | Positioned], Any]
-AskLater = Callable[[Question | Positioned], Awaitable[Any]]
+Ask = Callable[[Question | PositionQuestion], Any]
+AskLater = Callable[[Question | PositionQuestion], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Bounds:
         return cls(stale, dict(at_least or {}))
 
 
-class _Bounded:
+class _BoundedQuery:
     """What both kinds of queries know of their last answer."""
 
     def __init__(self, bounds: Bounds | None) -> None:
@@ -53,11 +53,11 @@ class _Bounded:
         self.is_stale = False
         """Whether a copy gave a part of the last answer."""
 
-    def _bounded(self, question: Question) -> Question | Positioned:
+    def _bounded(self, question: Question) -> Question | PositionQuestion:
         bounds = self._bounds
         if bounds is None:
             return question
-        return Positioned(question, bounds.is_stale, bounds.at_least)
+        return PositionQuestion(question, bounds.is_stale, bounds.at_least)
 
     def _taken(self, found: Any) -> Any:
         if not isinstance(found, PositionedAnswer):
@@ -66,7 +66,7 @@ class _Bounded:
         return found.answer
 
 
-class Query(_Bounded):
+class Query(_BoundedQuery):
     """The current rows of a store, including those that no commit has written yet."""
 
     def __init__(self, ask: Ask, bounds: Bounds | None = None) -> None:
@@ -128,7 +128,7 @@ class Query(_Bounded):
         return rows
 
 
-class AsyncQuery(_Bounded):
+class AsyncQuery(_BoundedQuery):
     """The same as `Query`, with coroutines."""
 
     def __init__(self, ask: AskLater, bounds: Bounds | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from moldau.errors import without_frames
 from moldau.runtime import Runtime
 from moldau.streams.problems import StreamsError
-from moldau.streams.query.questions import NotHere, Positioned, Question, StoreUnavailable
+from moldau.streams.query.questions import NotHere, PositionQuestion, Question, StoreUnavailable
 from moldau.streams.rocks import StoreCorrupted
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 class QueriedWorker(Protocol):
     """A worker, as its app queries it."""
 
-    async def ask(self, store: str, question: Question | Positioned) -> Any: ...
+    async def ask(self, store: str, question: Question | PositionQuestion) -> Any: ...
 
 
 class _Worker(NamedTuple):
@@ -140,7 +140,7 @@ class Running:
             for task in worker.result().asking:
                 task.cancel()
 
-    def ask(self, store: str, question: Question | Positioned, wait_s: float) -> Any:
+    def ask(self, store: str, question: Question | PositionQuestion, wait_s: float) -> Any:
         """Query a store from a thread without an event loop; wait up to `wait_s` for it."""
         try:
             worker = self._worker.result(wait_s)
@@ -157,7 +157,9 @@ class Running:
         except Cancelled:
             raise self._not_running() from None
 
-    async def ask_later(self, store: str, question: Question | Positioned, wait_s: float) -> Any:
+    async def ask_later(
+        self, store: str, question: Question | PositionQuestion, wait_s: float
+    ) -> Any:
         """Query a store from a coroutine on any event loop; wait up to `wait_s` for it."""
         clock = asyncio.get_running_loop().time
         end = clock() + wait_s
@@ -172,7 +174,7 @@ class Running:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, worker.loop))
 
     async def _answer(
-        self, worker: _Worker, store: str, question: Question | Positioned, wait_s: float
+        self, worker: _Worker, store: str, question: Question | PositionQuestion, wait_s: float
     ) -> Any:
         """Query the worker; runs on its event loop."""
         task = asyncio.ensure_future(_patiently(worker.answers, store, question, wait_s))
@@ -190,7 +192,7 @@ class Running:
 
 
 async def _patiently(
-    answers: QueriedWorker, store: str, question: Question | Positioned, wait_s: float
+    answers: QueriedWorker, store: str, question: Question | PositionQuestion, wait_s: float
 ) -> Any:
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_s

@@ -104,7 +104,7 @@ Position = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Positioned:
+class PositionQuestion:
     """Ask a question of stores that have come to a position, and request how far they are. With
     `is_stale` a copy may answer, too, if the task is not running here. `partitions` are the ones to
     ask; without them all that are here."""
@@ -117,7 +117,7 @@ class Positioned:
 
 @dataclass(frozen=True, slots=True)
 class PositionedAnswer:
-    """The answer to a `Positioned` question."""
+    """The answer to a `PositionQuestion` question."""
 
     answer: Any
     position: Position

@@ -8,8 +8,35 @@ them. Invariant: each partition is answered by one worker.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
+from moldau.streams.plan.plan import Program
 from moldau.streams.query.questions import QueryFailed, StoreUnavailable
+
+
+class Partitions(Protocol):
+    """Where a worker knows the partitions of a store to be."""
+
+    def owner(self, program: Program, partition: int) -> str | None: ...
+
+    def copy_owners(self, program: Program, partition: int) -> tuple[str, ...]: ...
+
+    def here(self, program: Program) -> Any: ...
+
+    def copies(self, program: Program) -> Any: ...
+
+
+def candidates(
+    known: Partitions, server: str, program: Program, is_stale: bool, partition: int
+) -> list[str]:
+    """Return the workers to ask for a partition: the one with the task, then, if its answer may be
+    old, a copy at this worker, whose address is `server`, then the copies of others."""
+    is_ours = partition in known.here(program)
+    servers = [server if is_ours else known.owner(program, partition)]
+    if is_stale:
+        servers += [server] if partition in known.copies(program) else []
+        servers += known.copy_owners(program, partition)
+    return list(dict.fromkeys(each for each in servers if each is not None))
 
 
 class Routes:

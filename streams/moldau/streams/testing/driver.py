@@ -29,7 +29,7 @@ from moldau.streams.plan.topology import Topology, to_keep
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.asking import Query
-from moldau.streams.query.questions import Positioned, Question
+from moldau.streams.query.questions import PositionQuestion, Question
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_TEXT, codec_for
 from moldau.streams.state.backing import MemoryBacking
@@ -371,8 +371,8 @@ class Driver:
         self._queried(name)
         return Query(lambda question: self._answer(name, question))
 
-    def _answer(self, name: str, question: Question | Positioned) -> Answer:
-        assert not isinstance(question, Positioned), "its stores have no changelogs"
+    def _answer(self, name: str, question: Question | PositionQuestion) -> Answer:
+        assert not isinstance(question, PositionQuestion), "its stores have no changelogs"
         stores = self._queried(name)
         return merged(stores[0].spec, question, [answer(store, question) for store in stores])
 

@@ -2,8 +2,8 @@
 
 Invariants: a key that another worker has is never reported as absent; a store that is being
 restored gives no answer, because it would be an old one, unless the question allows old ones
-(`Positioned`). Then a standby may answer, too. Both hold nothing that is not committed, and the
-answer says how far they are.
+(`PositionQuestion`). Then a standby may answer, too. Both hold nothing that is not committed, and
+the answer says how far they are.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from moldau.streams.query.questions import (
     Get,
     NoSuchStore,
     NotHere,
-    Positioned,
     PositionedAnswer,
+    PositionQuestion,
     Question,
     Range,
     StoreUnavailable,
@@ -90,10 +90,10 @@ class Queries:
         """Return where the keys of a store lie."""
         return self._placements.get(name, Placement())
 
-    async def ask(self, store: str, question: Question | Positioned) -> Any:
+    async def ask(self, store: str, question: Question | PositionQuestion) -> Any:
         """Return the answer of this worker's tasks, or raise NotHere or StoreUnavailable."""
         spec, program = self.store(store)
-        if isinstance(question, Positioned):
+        if isinstance(question, PositionQuestion):
             return await self._ask_positioned(spec, program, question)
         keys = _keys_of(question)
         encoded = [self._encoded(spec, key) for key in keys]
@@ -139,7 +139,7 @@ class Queries:
     # Answers with a position
 
     async def _ask_positioned(
-        self, spec: StoreSpec, program: Program | None, asked: Positioned
+        self, spec: StoreSpec, program: Program | None, asked: PositionQuestion
     ) -> PositionedAnswer:
         question = asked.question
         if program is None:
@@ -164,7 +164,7 @@ class Queries:
                 raise self._elsewhere(program, spec, partition)
         return found
 
-    def _check_bounds(self, spec: StoreSpec, program: Program, asked: Positioned) -> None:
+    def _check_bounds(self, spec: StoreSpec, program: Program, asked: PositionQuestion) -> None:
         """Raise BadQuery for bounds that no store here can keep."""
         if asked.at_least and not spec.is_logged:
             raise BadQuery(f"store={spec.name}: it has no changelog: at_least has no meaning")
@@ -181,7 +181,7 @@ class Queries:
         self,
         spec: StoreSpec,
         program: Program,
-        asked: Positioned,
+        asked: PositionQuestion,
         partitions: tuple[int, ...],
     ) -> PositionedAnswer:
         """Read the answer; runs on the thread that has the stores."""
@@ -203,7 +203,11 @@ class Queries:
         return PositionedAnswer(merged(spec, asked.question, answers), position, is_stale)
 
     def _sources(
-        self, spec: StoreSpec, program: Program, asked: Positioned, partitions: tuple[int, ...]
+        self,
+        spec: StoreSpec,
+        program: Program,
+        asked: PositionQuestion,
+        partitions: tuple[int, ...],
     ) -> list[WorkerTask]:
         """Return what to ask of each partition: the task if it runs here, else a copy."""
         own = {each.task_id.partition: each for each in self._of(program)}
