@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from moldau.client import KafkaError, TopicPartition
-from moldau.errors.codes import ErrorCode
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
@@ -24,6 +23,8 @@ from moldau.streams.worker.door import Door, TopicFacts
 from moldau.streams.worker.reports import Reports
 
 _APPEAR_POLL_S: Final = 0.1
+_OWN_END: Final = 2
+"""The end of a topic with the topology alone, and its marker: a version comes after both."""
 _KEPT_WAIT_S: Final = 30.0
 """How long the start waits for the kept topology, and for the topic that keeps it."""
 
@@ -56,6 +57,8 @@ class KeptTopology:
         self._is_refused = False
         self._end = -1
         """The end of the topic when it was read last."""
+        self._is_first = False
+        """Whether the topic was empty before this worker wrote into it."""
         self._records: dict[bytes | None, bytes | None] = {}
 
     async def read(self) -> Topology | None:
@@ -64,7 +67,8 @@ class KeptTopology:
             async with asyncio.timeout(_KEPT_WAIT_S):
                 if not await self._door.topics([self.topic]):
                     return None
-                return Topology.decoded((await self._read()).get(KEY))
+                _, end = (await self._door.ends([self._where]))[self._where]
+                return Topology.decoded((await self._read(end)).get(KEY))
         except (KafkaError, TimeoutError) as error:
             self._refuse(error)
             return None
@@ -77,20 +81,20 @@ class KeptTopology:
             async with asyncio.timeout(_KEPT_WAIT_S):
                 await self._make(layout)
             await self._door.committer.keep(self.topic, KEY, now.encoded())
+            self._is_first = self._end <= 0
         except (KafkaError, TimeoutError) as error:
             self._refuse(error)
 
-    async def versions(self) -> dict[tuple[str, int], StoreVersion]:
-        """Return the versions of the rows of stores, by store and partition. Wait for transactions
-        that may change them."""
-        if self._is_refused:
+    def sources(self) -> list[TopicPartition]:
+        """Return the partition of the topic; none if it cannot be used."""
+        return [] if self._is_refused else [self._where]
+
+    async def versions(self, end: int) -> dict[tuple[str, int], StoreVersion]:
+        """Return the versions of the rows of stores, by store and partition, of the topic that ends
+        there. Wait for transactions that may change them."""
+        if self._is_first and end <= _OWN_END:
             return {}
-        try:
-            return versions_in(await self._read())
-        except KafkaError as error:
-            if self._has_versions or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            return {}
+        return versions_in(await self._read(end))
 
     def noted(self, store: str, partition: int, at: StoreVersion, now_ms: int) -> Outputs:
         """Return the record of a version, to be sent in the transaction that makes it true."""
@@ -101,8 +105,7 @@ class KeptTopology:
         """Write the record of a version at once."""
         await self._door.committer.keep(self.topic, version_key(store, partition), at.encoded())
 
-    async def _read(self) -> Mapping[bytes | None, bytes | None]:
-        _, end = (await self._door.ends([self._where]))[self._where]
+    async def _read(self, end: int) -> Mapping[bytes | None, bytes | None]:
         if end != self._end:
             self._records = await self._door.last_values(self._where, self.is_stopping)
             self._end = end

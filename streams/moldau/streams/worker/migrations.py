@@ -31,7 +31,7 @@ from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.migrating import migrated, require_readable, require_steps
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.commit import offsets_of
-from moldau.streams.worker.door import Door, TopicFacts
+from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.kept import KeptTopology
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.tasks import TaskId, WorkerTask
@@ -49,9 +49,15 @@ class Migrations:
         self._gate, self._runtime, self._reports = beside
         self._versions: dict[tuple[str, int], StoreVersion] = {}
 
-    async def learn(self) -> None:
-        """Learn the versions again: other workers may have changed them."""
-        self._versions = await self._kept.versions()
+    def sources(self) -> list[TopicPartition]:
+        """Return the partition that says which versions there are; none if it cannot be used."""
+        return self._kept.sources()
+
+    async def learn(self, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Learn the versions again if there is something new by these ends."""
+        for where in self.sources():
+            if where in ends:
+                self._versions = await self._kept.versions(ends[where][1])
 
     def check(self, task_id: TaskId, program: Program) -> None:
         """Raise StateError if a store of the task has rows of a later version."""

@@ -108,10 +108,6 @@ class OwnTasks:
         )
         await self._sort_out(wanted, committed)
         new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
-        if new:
-            await self._migrations.learn()
-        for task_id, (program, _) in new.items():
-            self._migrations.check(task_id, program)
         for task_id, (program, inputs) in new.items():
             self.tasks[task_id] = await self._gate.run(
                 self._maker.make, task_id, program, inputs, committed
@@ -230,8 +226,13 @@ class OwnTasks:
     async def _begin_restoring(
         self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, CommittedOffset]
     ) -> None:
-        ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
+        changelogs = [where for task in tasks for where in task.changelogs()]
+        if changelogs:
+            changelogs += self._migrations.sources()
+        ends = await self._door.ends(changelogs)
+        await self._migrations.learn(ends)
         for task in tasks:
+            self._migrations.check(task.task_id, task.program)
             try:
                 cleared = await self._gate.run(restore.begin, task, ends, self.topics, committed)
             except StoreCorrupted as error:
