@@ -139,13 +139,15 @@ def test_classes_come_from_an_archive_once_one_was_made(machine: Machine, tmp_pa
     machine.install_jdk()
     machine.install("mvn", _MAVEN_THAT_WORKS)
     kafka = apache_kafka.fetch("9.9")
-    plain = [kafka.java, "-Xmx9m", "-cp", kafka.class_path]
-    assert kafka.command("-Xmx9m") == plain
+    words = ["-Xmx9m", apache_kafka.FIRST_COMPILER]
+    plain = [kafka.java, *words, "-cp", kafka.class_path]
+    assert kafka.command(*words) == plain
 
     kafka.archive.parent.mkdir()
     kafka.archive.touch()
     options = [f"-XX:SharedArchiveFile={kafka.archive}", *apache_kafka.QUIET_ARCHIVE]
-    assert kafka.command("-Xmx9m") == [*plain[:2], *options, *plain[2:]]
+    assert kafka.command(*words) == [*plain[:3], *options, *plain[3:]]
+    assert kafka.command("-Xmx9m") == [kafka.java, "-Xmx9m", "-cp", kafka.class_path]
 
 
 def test_an_archive_belongs_to_one_java_and_one_folder_of_jars(

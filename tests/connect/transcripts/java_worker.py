@@ -12,7 +12,7 @@ import httpx2
 
 from moldau.runtime.node_processes import free_ports
 from tests.connect.processes import Worker, wait_until
-from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.apache_kafka import FIRST_COMPILER, ApacheKafka
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -48,7 +48,7 @@ def java_worker(
     with (
         log.open("wb") as output,
         subprocess.Popen(  # noqa: S603 - the java that was found
-            [*kafka.command("-Xmx256m"), main, str(path)],
+            [*kafka.command("-Xmx256m", FIRST_COMPILER), main, str(path)],
             stdout=output,
             stderr=subprocess.STDOUT,
         ) as process,
