@@ -105,9 +105,16 @@ def pytest_collection_modifyitems(
     longest.first(items, frozenset(likely))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What is read stays, and garbage is collected once behind it: a quarter of the CPU less."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Modules and thousands of tests stay until the end: no collection of garbage need walk them.
     It makes one about ten times as fast, and many tests ask for one."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     Garbage.freezes = False
