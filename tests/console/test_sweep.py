@@ -94,6 +94,22 @@ def test_a_page_that_is_full_reads_no_more_than_it_needs() -> None:
     assert (sweep.records, sweep.covered, sweep.total) == (SHOWN, SHOWN, 100_000)
 
 
+def test_many_partitions_keep_no_more_messages_than_a_few_pages() -> None:
+    """Partition 0 is the newest; of the others each has as many matches."""
+    rows = {
+        each: [Message(each, at, at - 1_000 * each, "k", "v", ()) for at in range(60)]
+        for each in range(40)
+    }
+    low, high = dict.fromkeys(rows, 0), dict.fromkeys(rows, 60)
+    page, sweep = swept(rows, low, high, is_back=True)
+    assert {each.partition for each in page.messages} == {0}
+    assert len(page.messages) == SHOWN
+    assert dict(page.low) == high | {0: 10}
+    assert sum(len(each.found) for each in sweep._lanes.values()) <= 5 * SHOWN
+    following, _ = swept(rows, low, dict(page.low), is_back=True)
+    assert [each.offset for each in following.messages] == [*range(9, -1, -1), *range(59, 19, -1)]
+
+
 def test_windows_become_narrower_where_records_are_slow_to_read() -> None:
     sweep = Sweep({0: 0}, {0: 10_000_000}, is_back=True, most=None)
     widths, now = [], 0.0

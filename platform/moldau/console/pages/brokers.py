@@ -53,19 +53,19 @@ class Brokers:
         if not found:
             return self._renderer.failure(request, 404, "It is not there", _MISSING)
         node = found[0].node_id
-        failures: dict[str, KafkaError] = {}
+        failures: dict[str, str] = {}
         directories: list[LogDir] = []
         entries: list[ConfigEntry] = []
         try:
             directories = await admin.describe_log_dirs([node])
         except KafkaError as error:
-            failures["directories"] = error
+            failures["directories"] = str(error)
         try:
             entries = await admin.describe_configs(
                 Resource(ResourceType.BROKER, text), documentation=True
             )
         except KafkaError as error:
-            failures["settings"] = error
+            failures["settings"] = str(error)
         listed = await self._connection.lists.topics()
         led = [(each.name, each.leaders.count(node)) for each in listed.topics]
         part = paged([each for each in led if each[1]], request.query_params.get("page"))

@@ -66,13 +66,13 @@ class TopicReaders:
             for each in found.values()
             if isinstance(each, GroupProgress) and (reader := TopicReader.of(each, topic.name))
         ]
-        failure: KafkaError | None = None
+        failure = ""
         rules: list[str] = []
         try:
             about = await acls.rules_about(admin, AclResource.TOPIC, topic.name)
             rules = sorted(map(acls.rule_text, about))
         except KafkaError as error:
-            failure = error
+            failure = str(error)
         return self._renderer.page(
             request,
             "readers.html",

@@ -41,6 +41,8 @@ AT_ONCE_S: Final = 1.0
 """How long an answer waits for a search that has just begun: most topics are small."""
 OF_VISITOR: Final = 2
 OF_ALL: Final = 8
+ENDED_OF_VISITOR: Final = 4
+"""Searches of a visitor whose pages are kept after they have ended."""
 GONE_S: Final = 75.0
 """Browsers let a page that is not on top ask once a minute."""
 KEPT_S: Final = 180.0
@@ -176,6 +178,10 @@ class Search:
         is_same = (self.owner, self.topic, self.query) == (owner, wanted.topic, wanted.query)
         return is_same and self.is_reading
 
+    def is_ended_of(self, owner: str) -> bool:
+        """Whether it is of a visitor, and reads no more."""
+        return self.owner == owner and not self.is_reading
+
     @property
     def idle_s(self) -> float:
         """How long its visitor has not looked."""
@@ -268,9 +274,12 @@ class Searches:
     def _make_room(self, owner: str) -> None:
         """End the oldest search of a visitor that has too many. Raise BadForm if others have."""
         self._forget()
+        ended = [key for key, each in self._searches.items() if each.is_ended_of(owner)]
+        for key in ended[: max(0, len(ended) - ENDED_OF_VISITOR + 1)]:
+            del self._searches[key]
         reading = [each for each in self._searches.values() if each.is_reading]
         own = [each for each in reading if each.owner == owner and not each.is_over()]
-        for each in own[: len(own) - OF_VISITOR + 1]:
+        for each in own[: max(0, len(own) - OF_VISITOR + 1)]:
             each.stop()
             reading.remove(each)
         if len(reading) >= OF_ALL:

@@ -34,6 +34,8 @@ WIDE: Final = 1 << 17
 QUICK_S: Final = 0.25
 SLOW_S: Final = 1.0
 """Windows become wider after a round that took less, and narrower after one that took more."""
+_SPARE: Final = 4
+"""How many times as many messages as a page shows are kept before some are dropped."""
 AT_ONCE: Final = 8
 """Partitions that are read at once. For each, two fetches are in memory."""
 
@@ -171,8 +173,16 @@ class Sweep:
         if self._most is None:
             return
         lane.found += reversed(messages) if self.is_back else messages
-        # The next one tells that the page ends before it.
         del lane.found[self._most + 1 :]
+        if sum(len(each.found) for each in self._lanes.values()) > _SPARE * self._most:
+            self._drop_unshown()
+
+    def _drop_unshown(self) -> None:
+        """Drop what the page will never show. Of each partition the next message stays: it tells
+        that the page ends before it, and what is found behind it is not shown either."""
+        counts = Counter(each.partition for each in self._merged())
+        for index, lane in self._lanes.items():
+            del lane.found[counts[index] + 1 :]
 
     def _merged(self) -> list[Message]:
         lanes = [each.found for each in self._lanes.values()]
