@@ -116,6 +116,7 @@ EXCEPTIONS: Final = {
     "streams restore": OF_APP,
     "streams run": OF_APP,
     "streams savepoint": OF_APP,
+    "streams status": OF_APP,
     "token expire": OF_TOKENS,
     "token list": FILTERED,
     "token renew": OF_TOKENS,
