@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,16 +22,30 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    with postgresql_address() as address:
-        yield address
+_ADDRESSES = pytest.StashKey[dict[str, str]]()
 
 
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[str]:
-    with mariadb_address() as address:
-        yield address
+def postgresql_server(request: pytest.FixtureRequest) -> str:
+    return _shared(request.config, "postgresql", postgresql_address)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server(request: pytest.FixtureRequest) -> str:
+    return _shared(request.config, "mariadb", mariadb_address)
+
+
+def _shared(
+    config: pytest.Config, kind: str, server: Callable[[], AbstractContextManager[str]]
+) -> str:
+    """Return where the session's server is. pytest takes a fixture for another one in each module
+    that imports it, so the session's configuration keeps the server and stops it."""
+    addresses = config.stash.setdefault(_ADDRESSES, {})
+    if kind not in addresses:
+        with ExitStack() as stack:
+            addresses[kind] = stack.enter_context(server())
+            config.add_cleanup(stack.pop_all().close)
+    return addresses[kind]
 
 
 @pytest.fixture(params=KINDS)
