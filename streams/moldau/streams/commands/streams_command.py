@@ -67,14 +67,7 @@ class StreamsCommand:
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
         state.add_argument("--json", action="store_true", help="write JSON")
-        status = actions.add_parser(
-            "status",
-            help="which worker has which task, and how far standbys are",
-            description="Shows the tasks of the workers of an app, with their standbys, as the "
-            "app's group on the broker has them.",
-        )
-        add_connection_arguments(status)
-        _add_app(status)
+        status = _add_status(actions.add_parser)
         shows = {name: actions.add_parser(name, help=what) for name, what in _SHOWS.items()}
         for each in shows.values():
             _add_app(each)
@@ -162,6 +155,18 @@ def _add_plan(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     _add_app(plan)
     add_plan(plan)
     return plan
+
+
+def _add_status(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    status = add_parser(
+        "status",
+        help="which worker has which task, and how far standbys are",
+        description="Shows the tasks of the workers of an app, with their standbys, as the app's "
+        "group on the broker has them.",
+    )
+    add_connection_arguments(status)
+    _add_app(status)
+    return status
 
 
 def _add_savepoint(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
