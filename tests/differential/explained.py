@@ -157,6 +157,11 @@ def _is_smaller(difference: Difference) -> bool:
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
 
 
+def _is_default_lag(difference: Difference) -> bool:
+    defaults = {"remote.copy.lag.ms": "0", "remote.copy.lag.bytes": "-1"}
+    return bool(defaults.get(difference.ours["name"]) == difference.ours["value"])
+
+
 _GRAPH: Final = "The graph of a streams group's topology is asked for and kept, without a plugin."
 _GRAPH_WHY: Final = "Kafka does so only with group.streams.topology.description.plugin.class."
 
@@ -176,6 +181,16 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("api_keys[api_key=88].max_version", 0, 1),
         ("api_keys[api_key=89].max_version", 0, 1),
         ("api_keys[api_key=93]", ABSENT, {"api_key": 93, "min_version": 0, "max_version": 0}),
+    ),
+    OnPurpose(
+        "Topics have the settings `remote.copy.lag.ms` and `remote.copy.lag.bytes` of Apache Kafka "
+        "4.4.",
+        "The answers are those of Kafka 4.3, which has no lag of copies.",
+        _ADMIN,
+        ("administration/*", "topics/*", "rights/*", "recorded_*"),
+        ("topics.configs", "results.configs"),
+        kafka=ABSENT,
+        ours=_is_default_lag,
     ),
     OnPurpose(
         _GRAPH,
