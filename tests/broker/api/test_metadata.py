@@ -17,7 +17,9 @@ from moldau.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from moldau.protocol.rights import DESCRIBE_TOPIC
 from tests.broker.api.administered import Administered
+from tests.broker.api.rights import Rights
 from tests.broker.controller.cluster import CLUSTER_ID, topic
 
 ALL_VERSIONS = range(14)
@@ -271,6 +273,24 @@ def test_creation_needs_the_brokers_leave_and_the_clients(
     request.allow_auto_topic_creation = allows
     administered.send(request, version)
     assert (administered.cluster.image.topics.by_name("new") is not None) == creates
+
+
+@pytest.mark.parametrize(
+    ("allows", "enabled", "code"),
+    [
+        (True, "true", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (True, "false", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (False, "true", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_the_right_to_create_counts_where_the_topic_would_be_created(
+    allows: bool, enabled: str, code: ErrorCode
+) -> None:
+    administered = Administered(1, auto__create__topics__enable=enabled)
+    administered.node.authorizer = Rights((DESCRIBE_TOPIC, "new"))
+    request = asking("new")
+    request.allow_auto_topic_creation = allows
+    assert told(administered.ask(request, MetadataResponse)) == {"new": code}
 
 
 def test_a_name_that_cannot_be_is_not_asked_for() -> None:

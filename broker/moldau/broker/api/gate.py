@@ -79,7 +79,7 @@ def checked(row: Api, rights: ApiRights, *, is_guarded: bool = True) -> Handler:
 
 def _guarded(serve: Handler, guard: Guard) -> Handler:
     def pass_guard(node: Node, request: ApiRequest) -> None:
-        client = Client(node.authorizer, request.context, node.image)
+        client = Client(node.authorizer, request.context, node.image, node.settings)
         message = request.decode()
         found = guard(client, message, request.arrival.version)
         if isinstance(found, Response):

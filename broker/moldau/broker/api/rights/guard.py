@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by
 from moldau.broker.decision.context import NODE
+from moldau.broker.settings.creation import auto_create_topics_enable
 from moldau.protocol.acl_operations import AclOperation, AclResource, bits_of, operations_in
 from moldau.protocol.rights import Right
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.decision.authorizer import Authorizer
     from moldau.broker.decision.context import RequestContext
+    from moldau.config import Settings
     from moldau.ids import Uuid
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
@@ -30,17 +32,30 @@ M = TypeVar("M", bound="Message")
 class Client:
     """The client of one request, and what it may do."""
 
-    __slots__ = ("_authorizer", "_context", "_image")
+    __slots__ = ("_authorizer", "_context", "_image", "_settings")
 
-    def __init__(self, authorizer: Authorizer, context: RequestContext, image: Image) -> None:
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        context: RequestContext,
+        image: Image,
+        settings: Settings | None = None,
+    ) -> None:
+        """`settings` are those of the broker. A guard whose rule depends on them needs them."""
         self._authorizer = authorizer
         self._context = context
         self._image = image
+        self._settings = settings
 
     @property
     def context(self) -> RequestContext:
         """The context of the request."""
         return self._context
+
+    @property
+    def creates_topics(self) -> bool:
+        """Whether the broker creates missing topics that a client asks for."""
+        return self._settings is None or self._settings[auto_create_topics_enable]
 
     def is_in_token(self, token_id: str) -> bool:
         """Whether the client owns the delegation token, asked for it, or may renew it."""

@@ -93,7 +93,8 @@ def _uncreatable(
     client: Client, message: MetadataRequest, described: Collection[str], version: int
 ) -> Collection[str]:
     """Return the missing topics that the client asks to create, and may not."""
-    if not (message.allow_auto_topic_creation or version <= _ALWAYS_CREATES_UNTIL):
+    asks = message.allow_auto_topic_creation or version <= _ALWAYS_CREATES_UNTIL
+    if not (asks and client.creates_topics):
         return ()
     missing = [name for name in described if client.id_of(name) is None]
     if not missing or client.may_on_cluster(AclOperation.CREATE):
