@@ -47,7 +47,7 @@ async def fill(address: str) -> None:
                 if number % 7 == 0:
                     await producer.flush()
             await producer.flush()
-        await _await_gaps(admin, TopicPartition("table", 0))
+        await _await_gaps(address, admin, TopicPartition("table", 0))
         await admin.delete_records({("trimmed", 0): 33})
         await pay(address)
         await admin.alter_group_offsets(
@@ -63,14 +63,17 @@ async def fill(address: str) -> None:
         await SecurityAdmin(admin).set_password("ann", "secret of ann")
 
 
-async def _await_gaps(admin: Admin, where: TopicPartition) -> None:
-    """Wait until compaction has removed records, and let it remove no others."""
+async def _await_gaps(address: str, admin: Admin, where: TopicPartition) -> None:
+    """Write until compaction has removed records, and let it remove no others. (The newest segment
+    is not compacted, and only another record ends it.)"""
     (topic,) = (each for each in await admin.list_topics() if each.name == where.topic)
-    while True:
-        end = (await admin.list_offsets({where: LATEST}))[where].offset
-        data = await _batches(admin, topic.topic_id, where, (0, end))
-        if sum(each.header.record_count for each in walk(data)) < end:
-            break
+    async with Producer(bootstrap_servers=address) as producer:
+        while True:
+            await (await producer.send(where.topic, b"again", key=b"k0"))
+            end = (await admin.list_offsets({where: LATEST}))[where].offset
+            data = await _batches(admin, topic.topic_id, where, (0, end))
+            if sum(each.header.record_count for each in walk(data)) < end:
+                break
     resource = Resource(ResourceType.TOPIC, where.topic)
     await admin.alter_configs(resource, set_to={"min.compaction.lag.ms": str(1 << 40)})
 

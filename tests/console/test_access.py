@@ -272,7 +272,7 @@ def test_links_to_a_topic_lead_to_what_the_visitor_sees_of_it() -> None:
                 part = "?from=offset&amp;at=2&amp;partition=1" if own else ""
                 group = links(await client.get("/groups/billing"))
                 assert group == {f"/topics/orders{own}{part}"}, user
-                parts = ("", "/settings", "/readers", own)
+                parts = ("", "/tiers", "/settings", "/readers", own)
                 tabs = {f"/topics/orders{each}" for each in parts}
                 assert links(await client.get("/topics/orders")) == tabs, user
                 for each in (*topics, *group, *tabs):

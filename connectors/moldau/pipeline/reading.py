@@ -40,6 +40,8 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "message.timestamp.before.max.ms": 0,
     "min.compaction.lag.ms": 0,
     "min.insync.replicas": 1,
+    "remote.copy.lag.bytes": -1,
+    "remote.copy.lag.ms": -1,
     "retention.bytes": -1,
     "retention.ms": -1,
     "segment.bytes": 1_048_576,

@@ -28,7 +28,11 @@ from moldau.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreateTopicsRequest,
+)
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.describe_configs import (
@@ -65,6 +69,7 @@ SOON_MS = 30_000
 
 # What is the sender's own wording, and what chance decides.
 _WORDING = frozenset(("error_message", "documentation"))
+_OF_4_4 = frozenset(("remote.copy.lag.bytes", "remote.copy.lag.ms"))
 _CHANCE = frozenset(("topic_id", "finalized_features_epoch", "api_keys"))
 
 
@@ -418,11 +423,12 @@ def without_wording(answer: Any) -> Any:
 
 
 def _is_own_setting(value: Any) -> bool:
-    return isinstance(value, DescribeConfigsResourceResult) and is_own(value.name)
+    is_setting = isinstance(value, DescribeConfigsResourceResult | CreatableTopicConfigs)
+    return is_setting and (value.name in _OF_4_4 or is_own(value.name))
 
 
 def comparable(value: Any) -> Any:
-    """An answer without wording, chance and our own settings; lists of things in one order, of
+    """An answer without wording, chance, our own settings and those of Kafka 4.4; lists of things in one order, of
     numbers in theirs."""
     if isinstance(value, list):
         items = [comparable(each) for each in value if not _is_own_setting(each)]

@@ -19,7 +19,7 @@ from moldau.broker.api.service import served_versions
 from moldau.errors import MalformedMessage
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.declare import Request
-from moldau.protocol.messages import API, request_class
+from moldau.protocol.messages import api, request_class
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.spec import ArrayOf, StructSpec
@@ -49,7 +49,7 @@ class Sent(NamedTuple):
     request: Request
 
     def __str__(self) -> str:
-        return f"{API[self.key].name} {self.version}: {self.request!r}"[:1500]
+        return f"{api(self.key).name} {self.version}: {self.request!r}"[:1500]
 
 
 def versions_of(listener: str) -> Mapping[int, Versions]:
@@ -178,7 +178,7 @@ class ExtremeSearch:
                     self._check(number, client, await reader.readexactly(size), waiting.pop(0))
             self.answered += 1
         except TimeoutError:
-            self.by_api[f"waits: {API[waiting[0].key].name}"] += 1
+            self.by_api[f"waits: {api(waiting[0].key).name}"] += 1
         except (asyncio.IncompleteReadError, ConnectionError):
             return waiting[0]
         finally:
@@ -187,7 +187,7 @@ class ExtremeSearch:
 
     def _check(self, number: int, client: ClientConnection, frame: bytes, sent: Sent) -> None:
         self.answers += 1
-        self.by_api[API[sent.key].name] += 1
+        self.by_api[api(sent.key).name] += 1
         try:
             response = client.receive(frame).response
         except MalformedMessage as error:
@@ -198,7 +198,7 @@ class ExtremeSearch:
             break
 
     def _note(self, number: int, what: str, sent: Sent) -> None:
-        kind = f"{what} {API[sent.key].name}"
+        kind = f"{what} {api(sent.key).name}"
         self._seen[kind] += 1
         if self._seen[kind] <= EXAMPLES_MAX:
             self.findings.append(f"connection {number}: {what}: {sent}")

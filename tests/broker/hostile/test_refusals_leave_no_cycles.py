@@ -11,7 +11,7 @@ from typing import Any, Final
 from moldau.broker.api.service import served_versions
 from moldau.broker.server.standalone import CLIENTS
 from moldau.protocol.declare import Request
-from moldau.protocol.messages import API, request_class
+from moldau.protocol.messages import api, request_class
 from moldau.protocol.spec import ArrayOf, StructSpec
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
@@ -79,7 +79,7 @@ def test_a_refused_request_is_freed_without_the_collector() -> None:
                 version = served_versions()[key].last
                 request = large(request_class(key).spec, version)
                 async with wired(runtime, *broker.endpoints[CLIENTS]) as wire:
-                    found[API[key].name] = await unreachable(wire, request, version)
+                    found[api(key).name] = await unreachable(wire, request, version)
         return found
 
     gc.disable()

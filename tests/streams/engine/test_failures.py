@@ -247,7 +247,7 @@ def test_each_operator_has_a_policy_of_its_own(name: str) -> None:
     [
         lambda stream: stream.group_by_key().count(name="n", retian="1h"),
         lambda stream: stream.group_by_key().window(sliding("1s")).count(name="n", emits="close"),
-        lambda stream: stream.to_table(name="n", version="1h"),
+        lambda stream: stream.to_table(name="n", verison="1h"),
         lambda stream: stream.join(stream, withn="1s"),
     ],
 )

@@ -126,9 +126,9 @@ def test_between_its_marks_and_its_end_a_move_to_spark_leaves_the_app_to_neither
     ("at", "is_whole", "guarantee"),
     [
         (cut(moving, "take_up", is_after=True), False, "exactly_once_v2"),
-        (cut(moving, "_write"), False, "exactly_once_v2"),
-        (cut(moving, "_write", is_after=True), True, "exactly_once_v2"),
-        (cut(moving, "_write", is_after=True), True, "at_least_once"),
+        (cut(moving, "write_whole"), False, "exactly_once_v2"),
+        (cut(moving, "write_whole", is_after=True), True, "exactly_once_v2"),
+        (cut(moving, "write_whole", is_after=True), True, "at_least_once"),
     ],
     ids=["taken", "read", "written", "without-transactions"],
 )
