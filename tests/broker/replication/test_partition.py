@@ -349,3 +349,19 @@ def test_what_was_recovered_is_not_shown_before_it_is_durable() -> None:
         assert partition.high_watermark == 3
 
     simulate(main)
+
+
+def test_a_log_that_a_restore_fills_takes_no_marker() -> None:
+    """It would stand where a batch of the backup belongs. The coordinator sends it again."""
+
+    async def main(runtime: Runtime) -> None:
+        restoring = TopicConfig(replace(CONFIG.log, is_restoring=True))
+        partition = Host.open(runtime).lead("t", config=restoring)
+        with pytest.raises(KafkaError) as early:
+            partition.append_own(markers(0), NOW)
+        assert early.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert partition.log_end_offset == 0
+        partition.configure(CONFIG)
+        assert partition.append_own(markers(0), NOW)[:2] == (0, 0)
+
+    simulate(main)

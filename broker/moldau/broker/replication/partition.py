@@ -237,10 +237,19 @@ class Partition:
 
         They need enough in-sync replicas, like a client's batch with acks=all. Raise KafkaError if
         they are rejected; then none of them is in the log. See `Appending.append_own`.
+
+        A log that a restore fills takes none of them: a marker would stand where a batch of the
+        backup belongs. Coordinators send their markers again until that is done.
         """
         leader = self._leader
         if leader is None:
             raise self._refused()
+        if self.log_config.is_restoring:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                "the topic is being restored, and takes no marker until that is done",
+                **_facts(self),
+            )
         leader.check_acks(-1, self._acks_min)
         fields = self.log.append_own(batches, self.leader_epoch, now_ms, transaction_version)
         self.on_appended(leader)

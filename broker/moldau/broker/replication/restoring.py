@@ -2,7 +2,8 @@
 
 Invariants:
 - Only a topic that the controller made for a restore (`LogConfig.is_restoring`) takes them, and it
-  takes nothing else from clients. So a log with other records is never changed here.
+  takes nothing else: no batches of clients, no markers of coordinators. So a log with other records
+  is never changed here.
 - A batch is appended where the restore expects the log to end, so a repeated or late request
   changes nothing.
 - Each batch is of an epoch below the partition's own. What clients write later is of a higher epoch
