@@ -7,6 +7,7 @@ backups/TIME-CHECKSUM.json                     a backup, by the time at which it
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
 _FOLDER: Final = "backups"
 _PIECE_BYTES: Final = 8 << 20
 _CHECKSUM_DIGITS: Final = 16
-_ANOTHER: Final = "restore another backup (--at), or bring the object back"
+_MANIFEST_NAME: Final = re.compile(rf"{_FOLDER}/(\d{{13,}})-[0-9a-f]{{{_CHECKSUM_DIGITS}}}\.json")
+_LOST_MANIFEST: Final = (
+    "bring it back from a copy, or delete it: then the backup before it is the newest"
+)
+_LOST_CHUNK: Final = (
+    "bring it back from a copy, or restore from a backup that does not have it (--at). If the "
+    "cluster that was backed up still runs, delete the object and take another backup"
+)
 
 
 def open_store(runtime: Runtime, address: str) -> ObjectStore:
@@ -53,15 +61,20 @@ class BackupStore:
         return self._store.where
 
     async def put_chunk(self, topic_id: bytes, partition: int, chunk: Chunk, data: Buffer) -> None:
-        """Store a chunk. One that a killed backup has left is taken as it is."""
+        """Store a chunk. One that a killed backup has left is taken. Raise BackupFailed if it is
+        not what it should be."""
         await self._put(chunk_name(topic_id, partition, chunk), data)
+
+    async def data_sizes(self) -> dict[str, int]:
+        """Return the size of each chunk's object that is there, by name."""
+        return {each.name: each.size_bytes async for each in self._store.list("data")}
 
     async def read_chunk(self, topic_id: bytes, partition: int, chunk: Chunk) -> Buffer:
         """Return the batches of a chunk. Raise BackupFailed if they are not as they were stored."""
         name = chunk_name(topic_id, partition, chunk)
-        data = await self._read(name, chunk.size_bytes)
+        data = await self._read(name, chunk.size_bytes, _LOST_CHUNK)
         if crc32c(data) != chunk.checksum:
-            raise BackupFailed(f"{self.where}/{name} is damaged: {_ANOTHER}")
+            raise BackupFailed(f"{self.where}/{name} is damaged: {_LOST_CHUNK}")
         return data
 
     async def put_manifest(self, manifest: Manifest) -> str:
@@ -73,31 +86,36 @@ class BackupStore:
         return name
 
     async def manifests(self) -> dict[str, tuple[int, int]]:
-        """Return the time and the size of each backup, by name, the oldest first."""
-        found = [each async for each in self._store.list(_FOLDER)]
-        return {
-            each.name: (int(each.name.rpartition("/")[2].partition("-")[0]), each.size_bytes)
-            for each in sorted(found, key=lambda each: each.name)
-        }
+        """Return the time and the size of each backup, by name, the oldest first. Raise
+        BackupFailed if there is something else among them."""
+        found: dict[str, tuple[int, int]] = {}
+        for each in sorted([each async for each in self._store.list(_FOLDER)]):
+            match = _MANIFEST_NAME.fullmatch(each.name)
+            if match is None:
+                raise BackupFailed(
+                    f"{self.where}/{each.name} is no backup: give backups a prefix of their own"
+                )
+            found[each.name] = int(match[1]), each.size_bytes
+        return found
 
     async def read_manifest(self, name: str, size_bytes: int) -> Manifest:
         """Return a backup. Raise BackupFailed if its document is not as it was stored."""
-        data = bytes(await self._read(name, size_bytes)) if size_bytes else b""
+        data = bytes(await self._read(name, size_bytes, _LOST_MANIFEST)) if size_bytes else b""
         digest = name.rpartition("-")[2].removesuffix(".json")
         if hashlib.sha256(data).hexdigest()[:_CHECKSUM_DIGITS] != digest:
-            raise BackupFailed(f"{self.where}/{name} is damaged: {_ANOTHER}")
+            raise BackupFailed(f"{self.where}/{name} is damaged: {_LOST_MANIFEST}")
         return decoded(data)
 
     async def check_objects(self, objects: Mapping[str, int]) -> None:
         """Raise BackupFailed, which names the first one, if objects are missing or torn."""
-        found = {each.name: each.size_bytes async for each in self._store.list("data")}
+        found = await self.data_sizes()
         bad = sorted(name for name, size in objects.items() if found.get(name) != size)
         if not bad:
             return
         size = found.get(bad[0])
         what = "is missing" if size is None else f"has {size} of {objects[bad[0]]} bytes"
         more = f", and {len(bad) - 1} more like it" if len(bad) > 1 else ""
-        raise BackupFailed(f"{self.where}/{bad[0]} {what}{more}: {_ANOTHER}")
+        raise BackupFailed(f"{self.where}/{bad[0]} {what}{more}: {_LOST_CHUNK}")
 
     async def _put(self, name: str, data: Buffer) -> None:
         try:
@@ -105,8 +123,21 @@ class BackupStore:
         except StoreError as error:
             if error.why is not StoreReason.ALREADY_EXISTS:
                 raise
+            if not await self._is_stored(name, data):
+                raise BackupFailed(
+                    f"{self.where}/{name} is damaged: delete it, and take the backup again"
+                ) from None
 
-    async def _read(self, name: str, size_bytes: int) -> Buffer:
+    async def _is_stored(self, name: str, data: Buffer) -> bool:
+        try:
+            found = await self._store.get_range(name, 0, len(data) + 1)
+        except StoreError as error:
+            if error.why is not StoreReason.BAD_RANGE:
+                raise
+            return False
+        return bytes(found) == bytes(data)
+
+    async def _read(self, name: str, size_bytes: int, lost: str) -> Buffer:
         data = bytearray()
         try:
             while len(data) < size_bytes:
@@ -120,9 +151,7 @@ class BackupStore:
         except StoreError as error:
             if error.why not in (StoreReason.NOT_FOUND, StoreReason.BAD_RANGE):
                 raise
-            raise BackupFailed(f"{self.where}/{name} is missing or torn: {_ANOTHER}") from error
+            raise BackupFailed(f"{self.where}/{name} is missing or torn: {lost}") from error
         if len(data) < size_bytes:
-            raise BackupFailed(
-                f"{self.where}/{name} has {len(data)} of {size_bytes} bytes: {_ANOTHER}"
-            )
+            raise BackupFailed(f"{self.where}/{name} has {len(data)} of {size_bytes} bytes: {lost}")
         return data

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
 
-from moldau.backups.manifest import BackupFailed, Chunk, LogBackup
+from moldau.backups.manifest import BackupFailed, Chunk, LogBackup, max_given_id
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.fetch import (
@@ -66,7 +66,7 @@ class LogReader:
         empty = size = 0
         while position < end_offset:
             try:
-                batches = _between(await self._fetch(position), position, end_offset)
+                batches = _between(await self.fetch(position), position, end_offset)
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
@@ -121,7 +121,8 @@ class LogReader:
 
         return await self._cluster.retry(attempt)
 
-    async def _fetch(self, offset: int) -> Buffer:
+    async def fetch(self, offset: int) -> Buffer:
+        """Return batches from the one with this offset on, as far as consumers can read."""
         row = FetchPartition(
             partition=self._where.partition,
             fetch_offset=offset,
@@ -177,7 +178,7 @@ def chunk_of(batches: list[Batch], checksum: int) -> Chunk:
         checksum,
         max(each.max_timestamp for each in headers),
         max(each.partition_leader_epoch for each in headers),
-        max(each.producer_id for each in headers),
+        max_given_id(each.producer_id for each in headers),
     )
 
 

@@ -13,7 +13,7 @@ Compaction and retention are not undone: what they had removed when a chunk was 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from moldau.records import Buffer
 
 FORMAT: Final = 1
+_PRODUCER_ID_END: Final = 1 << 62
+"""No cluster gives out ids as high: those in batches were made up by a client."""
 
 
 class BackupFailed(MoldauError):
@@ -41,6 +43,7 @@ class Chunk(NamedTuple):
     max_timestamp: int
     max_epoch: int
     max_producer_id: int
+    """The highest of those that a cluster may have given out; -1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,8 @@ class Manifest:
     @property
     def producer_id_end(self) -> int:
         """The first producer id above all that the batches name."""
-        ids = (chunk.max_producer_id for _, _, log in self.logs() for chunk in log.chunks)
-        return max(ids, default=-1) + 1
+        chunks = (chunk for _, _, log in self.logs() for chunk in log.chunks)
+        return max_given_id(each.max_producer_id for each in chunks) + 1
 
     def logs(self) -> Iterator[tuple[TopicBackup, int, LogBackup]]:
         """Yield all logs that are restored, with their topics and numbers."""
@@ -107,21 +110,27 @@ class Manifest:
             for number, log in enumerate(topic.logs):
                 yield topic, number, log
 
-    def of_id(self, topic_id: bytes) -> TopicBackup | None:
-        """Return the topic with this id."""
+    @property
+    def by_id(self) -> dict[bytes, TopicBackup]:
+        """All topics, also the log of commits."""
         both = (*self.topics, *((self.commits,) if self.commits else ()))
-        return next((each for each in both if each.topic_id == topic_id), None)
+        return {each.topic_id: each for each in both}
 
     @property
     def objects(self) -> dict[str, int]:
         """The size of each object that a restore reads, by name."""
-        both = (*self.topics, *((self.commits,) if self.commits else ()))
         return {
             chunk_name(topic.topic_id, number, chunk): chunk.size_bytes
-            for topic in both
+            for topic in self.by_id.values()
             for number, log in enumerate(topic.logs)
             for chunk in log.chunks
         }
+
+
+def max_given_id(producer_ids: Iterable[int]) -> int:
+    """Return the highest id that a cluster may have given out; -1 if there is none. A broker takes
+    any id from a producer, and new ones above the highest possible could not be given out."""
+    return max((each for each in producer_ids if each < _PRODUCER_ID_END), default=-1)
 
 
 def chunk_name(topic_id: bytes, partition: int, chunk: Chunk) -> str:

@@ -4,6 +4,10 @@ In this order: group offsets; rules, quotas and users; where logs end; the logs,
 the manifest. So no group stands beyond its log, and a backup that is killed has only left chunks
 that the next one uses or ignores.
 
+Chunks of the newest backup are used again if their objects are there, in full size. Those of a
+compacted topic only if that backup began less than `delete.retention.ms` ago: a tombstone that was
+written since is still in the log then. Later the key's older record would be in the backup alone.
+
 A log ends where consumers could read when the backup looked. A transaction that was open there is
 in the backup without its end; a restore aborts it. Logs are looked at one after the other, so a
 transaction over several partitions may be whole in one and open in another.
@@ -12,7 +16,8 @@ transaction over several partitions may be whole in one and open in another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from moldau.backups.log_reader import LogReader
@@ -22,14 +27,16 @@ from moldau.backups.manifest import (
     LogBackup,
     Manifest,
     TopicBackup,
+    chunk_name,
 )
 from moldau.backups.workers import Workers, all_of
+from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.base.offsets import EARLIEST, LATEST, list_offsets
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations import acls, quotas, users
 from moldau.operations.hidden import check_all_visible
-from moldau.operations.topics import own_settings
+from moldau.operations.topics import own_of
 
 if TYPE_CHECKING:
     from moldau.backups.backup_store import BackupStore
@@ -48,6 +55,8 @@ OWN_TOPICS: Final = frozenset(
 )
 """The brokers' own topics. They are about the cluster that has them, and are not restored."""
 _OF_GROUPS: Final = ("classic", "consumer", "streams")
+_CLEANUP: Final = "cleanup.policy"
+_TOMBSTONES_MS: Final = "delete.retention.ms"
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -68,7 +77,7 @@ async def take_backup(admin: Admin, store: BackupStore, runtime: Runtime) -> Tak
     StoreError or BackupFailed; then there is no new backup."""
     begun_ms = runtime.clock.wall_ms()
     cluster_id = (await admin.describe_cluster()).cluster_id or ""
-    before = await _newest(store, cluster_id)
+    newest = await _newest(store, cluster_id)
     await check_all_visible(admin)
     groups = await _groups(admin)
     rules = await _acls(admin)
@@ -78,6 +87,9 @@ async def take_backup(admin: Admin, store: BackupStore, runtime: Runtime) -> Tak
     topics = await admin.list_topics(internal=True)
     chosen = [each for each in topics if each.name not in OWN_TOPICS]
     commits = [each for each in topics if each.name == COMMITS]
+    before = _EarlierBackup()
+    if newest is not None:
+        before = _EarlierBackup(newest.begun_ms, newest.by_id, await store.data_sizes())
     logs = _Logs(admin, store, before, taken)
     backed_up = await logs.of_topics([*chosen, *commits])
     manifest = Manifest(
@@ -142,11 +154,47 @@ async def _acls(admin: Admin) -> tuple[tuple[str, ...], ...] | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _EarlierBackup:
+    """What the newest backup has, and the sizes of the objects that are there."""
+
+    begun_ms: int = 0
+    topics: Mapping[bytes, TopicBackup] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def log(self, topic_id: bytes, number: int) -> LogBackup | None:
+        """Return a log as that backup has it, up to the first chunk that is missing or torn."""
+        topic = self.topics.get(topic_id)
+        if topic is None or number >= len(topic.logs):
+            return None
+        log = topic.logs[number]
+        whole = takewhile(
+            lambda each: self.sizes.get(chunk_name(topic_id, number, each)) == each.size_bytes,
+            log.chunks,
+        )
+        return replace(log, chunks=tuple(whole))
+
+    def has_all_deletions(
+        self, topic_id: bytes, settings: Mapping[str, str | None], now_ms: int
+    ) -> bool:
+        """Whether the topic's log still has a tombstone for each record that was deleted since that
+        backup. `settings` are those in force."""
+        topic = self.topics.get(topic_id)
+        if topic is None:
+            return True
+        policies = settings.get(_CLEANUP) or "", topic.settings.get(_CLEANUP, "")
+        if not any("compact" in each for each in policies):
+            return True
+        kept_ms = settings.get(_TOMBSTONES_MS), topic.settings.get(_TOMBSTONES_MS)
+        shortest_ms = min((int(each) for each in kept_ms if each is not None), default=0)
+        return 0 <= now_ms - self.begun_ms < shortest_ms
+
+
 class _Logs:
     """The logs of topics, a few at a time."""
 
     def __init__(
-        self, admin: Admin, store: BackupStore, before: Manifest | None, taken: TakenBackup
+        self, admin: Admin, store: BackupStore, before: _EarlierBackup, taken: TakenBackup
     ) -> None:
         self._admin = admin
         self._cluster = admin._cluster
@@ -164,15 +212,21 @@ class _Logs:
     async def _of_topic(self, topic: Topic) -> TopicBackup | None:
         try:
             async with self._workers.room():
-                settings = await own_settings(self._admin, topic.name)
+                resource = Resource(ResourceType.TOPIC, topic.name)
+                entries = await self._admin.describe_configs(resource)
                 starts, ends = await self._ends(topic)
-            known = None if self._before is None else self._before.of_id(topic.topic_id)
+            in_force = {each.name: each.value for each in entries}
             logs = await all_of(
-                self._of_log(topic, number, (starts[number], ends[number]), known)
+                self._of_log(topic, number, (starts[number], ends[number]), in_force)
                 for number in range(len(topic.partitions))
             )
         except KafkaError as error:
             if error.code not in _GONE:
+                if may_work_later(error):
+                    raise BackupFailed(
+                        f"topic {topic.name} cannot be read, so no backup was made: {error}. Start "
+                        "the brokers that have its partitions, or delete the topic if they are lost"
+                    ) from error
                 raise
             self._taken.gone.append(topic.name)
             return None
@@ -180,7 +234,7 @@ class _Logs:
             topic.name,
             topic.topic_id,
             max((len(each.replicas) for each in topic.partitions), default=1),
-            {name: value or "" for name, value in settings.items()},
+            {name: value or "" for name, value in own_of(entries).items()},
             tuple(logs),
         )
 
@@ -193,17 +247,29 @@ class _Logs:
         return found[0], found[1]
 
     async def _of_log(
-        self, topic: Topic, number: int, ends: tuple[int, int], known: TopicBackup | None
+        self,
+        topic: Topic,
+        number: int,
+        ends: tuple[int, int],
+        settings: Mapping[str, str | None],
     ) -> LogBackup:
-        earlier = known.logs[number] if known and number < len(known.logs) else None
+        earlier = self._before.log(topic.topic_id, number)
         where = TopicPartition(topic.name, number)
         epoch = topic.partitions[number].leader_epoch
         async with self._workers.room():
             reader = LogReader(self._cluster, self._store, topic.topic_id, where)
+            if not self._has_all_deletions(topic, settings):
+                earlier = None
             log = await reader.read(*ends, epoch, earlier)
+            if earlier is not None and not self._has_all_deletions(topic, settings):
+                log = await reader.read(*ends, epoch, None)  # it took too long
         self._taken.new_bytes += reader.new_bytes
         self._taken.new_chunks += reader.new_chunks
         return log
+
+    def _has_all_deletions(self, topic: Topic, settings: Mapping[str, str | None]) -> bool:
+        now_ms = self._cluster.runtime.clock.wall_ms()
+        return self._before.has_all_deletions(topic.topic_id, settings, now_ms)
 
 
 def unread_users(found: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
+from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
 from moldau.client.admin.topics import BROKER_DEFAULT, NewTopic
 from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.errors import without_frames
@@ -133,7 +133,11 @@ def exported(found: Mapping[str, FoundTopic]) -> dict[str, Any]:
 
 async def own_settings(admin: Admin, name: str) -> dict[str, str | None]:
     """Return the settings that are set on the topic itself."""
-    entries = await admin.describe_configs(Resource(ResourceType.TOPIC, name))
+    return own_of(await admin.describe_configs(Resource(ResourceType.TOPIC, name)))
+
+
+def own_of(entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
+    """Return those of a topic's settings in force that are set on the topic itself."""
     return {each.name: each.value for each in entries if each.source is ConfigSource.TOPIC}
 
 
