@@ -51,6 +51,7 @@ class Target:
             leader_epochs=[EPOCH],
             configs=[],
             producer_id_end=0,
+            backup="backup",
             timeout_ms=5000,
         )
         return await self.admin._cluster.call(request, RestoreTopicResponse, node_id=CONTROLLER)

@@ -1,10 +1,14 @@
 """Restores a backup into an empty cluster.
 
 In this order: the backup is checked; topics are made, with their ids, settings and leader epochs;
-their logs are filled, several at a time, and each topic takes producers again as soon as it is
-whole; transactions that were open are aborted; rules and quotas; group offsets, so that no group
-begins before its records are there. Each step may be done again, so a killed restore is started
-again with the same words. A group that has committed meanwhile keeps its offset.
+their logs are filled, several at a time, transactions that are open in a whole log are aborted, and
+each topic takes producers again as soon as it is whole; rules and quotas; group offsets, so that no
+group begins before its records are there.
+
+Each step may be done again, so a killed restore is started again with the same words. A topic
+remembers which backup fills it, so newer backups change nothing for that run. A topic that is whole
+belongs to the cluster's producers: its log is not changed any more. A group that has committed
+meanwhile keeps its offset.
 """
 
 from __future__ import annotations
@@ -31,9 +35,10 @@ from moldau.client.admin.quotas import QuotaEntity
 from moldau.client.admin.security import Acl
 from moldau.client.admin.transactions import TransactionAdmin
 from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.offsets import LATEST, list_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import CONTROLLER
-from moldau.link.metadata import TopicPartition
+from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations import acls, quotas
 from moldau.operations.plan import Action
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
@@ -45,7 +50,7 @@ from moldau.protocol.messages.restore_topic import (
 from moldau.records import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from moldau.backups.backup_store import BackupStore
     from moldau.client.admin.admin import Admin
@@ -54,6 +59,25 @@ MARK: Final = "moldau.restoring"
 """The setting that marks a topic on the broker's side; its removal ends the restore."""
 _RESTORE_TOPIC: Final = 20001
 _TIMEOUT_MS: Final = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSource:
+    """What a cluster is restored from: a backup, and the time if not all of it."""
+
+    backup: str
+    time_ms: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The form in which topics remember it until they are whole."""
+        return self.backup if self.time_ms is None else f"{self.backup} {self.time_ms}"
+
+    @classmethod
+    def of(cls, text: str) -> RestoreSource:
+        """Return what `text` was made of."""
+        backup, _, time_ms = text.partition(" ")
+        return cls(backup, int(time_ms) if time_ms else None)
 
 
 @dataclass(slots=True)
@@ -65,6 +89,8 @@ class Restored:
     sent_bytes: int = 0
     """The bytes of batches that were sent; less than all if an earlier run had sent some."""
     aborted: int = 0
+    kept: int = 0
+    """The topics that were there and whole, and are left as they were."""
     groups: int = 0
     rules: int = 0
     quotas: int = 0
@@ -72,12 +98,23 @@ class Restored:
     """What the user must do, or should know."""
 
 
-async def choose_backup(store: BackupStore, time_ms: int | None) -> tuple[str, Manifest]:
-    """Return the newest backup, or the first one that began at that time or later. Raise
-    BackupFailed if there is none, or if it is damaged."""
+async def choose_backup(
+    store: BackupStore, time_ms: int | None, begun: RestoreSource | None = None
+) -> tuple[str, Manifest]:
+    """Return the backup with which a restore began that was killed; else the newest one, or the
+    first one that began at that time or later. Raise BackupFailed if there is none, or if it is
+    damaged."""
     found = await store.manifests()
     if not found:
         raise BackupFailed(f"there is no backup in {store.where}: check the address")
+    if begun is not None:
+        if begun.backup not in found or begun.time_ms != time_ms:
+            when = "" if begun.time_ms is None else f" --at @{begun.time_ms}"
+            raise BackupFailed(
+                f"the cluster is half restored from {begun.backup}{when}: run that command again, "
+                "with the address of that backup, or delete the cluster's topics to begin anew"
+            )
+        return begun.backup, await store.read_manifest(begun.backup, found[begun.backup][1])
     wanted = [
         (name, size)
         for name, (begun_ms, size) in found.items()
@@ -95,21 +132,74 @@ async def choose_backup(store: BackupStore, time_ms: int | None) -> tuple[str, M
 async def restore_backup(admin: Admin, store: BackupStore, time_ms: int | None = None) -> Restored:
     """Restore the newest backup, or the cluster as of a time. Raise BackupFailed, KafkaError or
     StoreError; the same call then goes on."""
-    name, manifest = await choose_backup(store, time_ms)
+    if _RESTORE_TOPIC not in await admin.describe_api_versions():
+        raise BackupFailed("these brokers cannot keep offsets: restore into a cluster of moldau")
+    topics = [
+        each for each in await admin.list_topics(internal=True) if each.name not in OWN_TOPICS
+    ]
+    name, manifest = await choose_backup(store, time_ms, await _begun(admin, topics))
+    cluster_id = (await admin.describe_cluster()).cluster_id
+    if cluster_id and cluster_id == manifest.cluster_id:
+        raise BackupFailed(
+            "this is the cluster that was backed up: restore into a new one", cluster=cluster_id
+        )
     await store.check_objects(manifest.objects)
-    await _check_target(admin, manifest)
+    _check_topics(topics, manifest)
     restored = Restored(name, manifest)
-    await _Restore(admin, store, restored, time_ms).run()
+    restore = _Restore(admin, store, restored, time_ms)
+    await restore.run(is_empty=not topics)
     return restored
 
 
-async def _check_target(admin: Admin, manifest: Manifest) -> None:
-    """Raise BackupFailed unless the cluster is moldau's and has nothing but what is restored."""
-    if _RESTORE_TOPIC not in await admin.describe_api_versions():
-        raise BackupFailed("these brokers cannot keep offsets: restore into a cluster of moldau")
+async def _begun(admin: Admin, topics: Sequence[Topic]) -> RestoreSource | None:
+    """Return what a killed restore was filling topics with; None if there was none."""
+    workers = Workers()
+
+    async def asked(topic: Topic) -> str:
+        # A request for a topic that is there makes nothing, and one without partitions never does.
+        request = RestoreTopicRequest(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            replication_factor=1,
+            leader_epochs=[],
+            configs=[],
+            producer_id_end=0,
+            backup="",
+            timeout_ms=_TIMEOUT_MS,
+        )
+        async with workers.room():
+            answer = await _made(admin, request)
+        return answer.backup if answer.is_restoring else ""
+
+    found = sorted(set(await all_of(map(asked, topics))) - {""})
+    if len(found) > 1:
+        raise BackupFailed(
+            f"the cluster is half restored from several backups ({', '.join(found)}): delete its "
+            "topics to begin anew"
+        )
+    return RestoreSource.of(found[0]) if found else None
+
+
+async def _made(admin: Admin, request: RestoreTopicRequest) -> RestoreTopicResponse:
+    """Return the answer about a topic that is there now. Raise KafkaError if it cannot be made."""
+    cluster = admin._cluster
+
+    async def attempt() -> RestoreTopicResponse:
+        answer = await cluster.call(request, RestoreTopicResponse, node_id=CONTROLLER)
+        if answer.error_code:
+            raise KafkaError(
+                ErrorCode(answer.error_code), answer.error_message or "", topic=request.name
+            )
+        return answer
+
+    return await cluster.retry(attempt)
+
+
+def _check_topics(topics: Sequence[Topic], manifest: Manifest) -> None:
+    """Raise BackupFailed if the cluster has topics that are not restored."""
     ids = {each.name: each.topic_id for each in manifest.topics}
-    for topic in await admin.list_topics(internal=True):
-        if topic.name not in OWN_TOPICS and ids.get(topic.name) != topic.topic_id:
+    for topic in topics:
+        if ids.get(topic.name) != topic.topic_id:
             raise BackupFailed(
                 f"the cluster is not empty: it has topic {topic.name}. Restore into a new cluster, "
                 "or delete its topics first"
@@ -128,14 +218,24 @@ class _Restore:
         self._restored = restored
         self._manifest = restored.manifest
         self._time_ms = time_ms
+        self._source = RestoreSource(restored.name, time_ms)
         self._workers = Workers()
         self._ends: dict[TopicPartition, int] = {}
+        self._next_producer_ids: list[int] = []
 
-    async def run(self) -> None:
-        """Do all that is not done yet."""
+    async def run(self, *, is_empty: bool) -> None:
+        """Do all that is not done yet. `is_empty`: the cluster has no topic yet."""
         manifest = self._manifest
         await all_of(map(self._restore_topic, manifest.topics))
-        await self._abort_open()
+        if self._restored.kept:
+            self._restored.notes.append(
+                f"{self._restored.kept} topics were there and whole, and are left as they were"
+            )
+        if is_empty and min(self._next_producer_ids, default=0):
+            self._restored.notes.append(
+                "producers had ids in this cluster before the restore, which may be in restored "
+                "batches as well: restart all that were running"
+            )
         await self._restore_rules()
         await self._restore_quotas()
         await self._restore_groups()
@@ -154,8 +254,11 @@ class _Restore:
         plans = [await self._plan(topic, number, log) for number, log in enumerate(topic.logs)]
         self._ends.update((each.where, each.end_offset) for each in plans)
         if not is_restoring:
+            await self._check_whole(plans)
+            self._restored.kept += 1
             return
-        await all_of(map(self._fill, plans))
+        logs = await all_of(map(self._fill, plans))
+        await self._abort_open(logs)
         resource = Resource(ResourceType.TOPIC, topic.name)
         await self._admin.alter_configs(resource, unset=[MARK])
 
@@ -170,18 +273,17 @@ class _Restore:
                 RestorableConfig(name=name, value=value) for name, value in topic.settings.items()
             ],
             producer_id_end=self._manifest.producer_id_end,
+            backup=self._source.text,
             timeout_ms=_TIMEOUT_MS,
         )
-
-        async def attempt() -> bool:
-            answer = await self._cluster.call(request, RestoreTopicResponse, node_id=CONTROLLER)
-            if answer.error_code:
-                raise KafkaError(
-                    ErrorCode(answer.error_code), answer.error_message or "", topic=topic.name
-                )
-            return answer.is_restoring
-
-        return await self._cluster.retry(attempt)
+        answer = await _made(self._admin, request)
+        if answer.is_restoring and answer.backup != self._source.text:
+            raise BackupFailed(
+                f"another restore is filling {topic.name}, from {answer.backup}: wait until it is "
+                "done"
+            )
+        self._next_producer_ids.append(answer.next_producer_id)
+        return answer.is_restoring
 
     async def _plan(self, topic: TopicBackup, number: int, log: LogBackup) -> LogPlan:
         where, end = TopicPartition(topic.name, number), log.end_offset
@@ -192,34 +294,45 @@ class _Restore:
                 data = await self._store.read_chunk(topic.topic_id, number, chunk)
             end = cut_in(data, self._time_ms)
         chunks = [each for each in log.chunks if each.base_offset < end]
-        return LogPlan(topic.topic_id, where, min(log.start_offset, end), end, chunks)
+        start, epoch = min(log.start_offset, end), log.epoch_after - 1
+        return LogPlan(topic.topic_id, where, start, end, epoch, chunks)
 
-    async def _fill(self, plan: LogPlan) -> None:
+    async def _fill(self, plan: LogPlan) -> RestoredLog:
         async with self._workers.room():
             log = RestoredLog(self._cluster, self._store, plan)
             await log.fill()
         self._restored.sent_bytes += log.sent_bytes
+        return log
 
-    async def _abort_open(self) -> None:
-        """Abort the transactions whose ends are not in the backup: nothing else ever would, and
-        readers of committed records would stop there. Those of this cluster's own producers have
-        higher ids."""
+    async def _check_whole(self, plans: Iterable[LogPlan]) -> None:
+        """Raise BackupFailed if a topic that takes producers lacks records of the backup. It may
+        have more: those of its producers."""
+        wanted = {each.where: each.end_offset for each in plans}
+        async with self._workers.room():
+            found = await list_offsets(self._cluster, dict.fromkeys(wanted, LATEST))
+        for where, end_offset in wanted.items():
+            if found[where].offset < end_offset:
+                raise BackupFailed(
+                    f"{where} is restored already and ends at {found[where].offset}, but at "
+                    f"{end_offset} in {self._source.text}: the cluster was restored from another "
+                    "backup, or has lost records. Delete the topic to restore it from this one"
+                )
+
+    async def _abort_open(self, logs: Iterable[RestoredLog]) -> None:
+        """Abort the transactions of a topic whose ends are not in the backup: nothing else ever
+        would, and readers of committed records would stop there."""
         transactions = TransactionAdmin(self._admin)
-        if not self._ends:
-            return
-        for where, found in (await transactions.producers(self._ends)).items():
-            if isinstance(found, KafkaError):
-                raise found
-            for each in found:
-                is_old = each.producer_id < self._manifest.producer_id_end
-                if is_old and each.transaction_start_offset >= 0:
-                    await transactions.abort(
-                        where,
-                        each.producer_id,
-                        each.epoch,
-                        max(0, each.coordinator_epoch),
-                    )
-                    self._restored.aborted += 1
+        left = {each.where: each for each in logs}
+        wall_ms = self._cluster.runtime.clock.wall_ms()
+        while left:
+            for where, found in (await transactions.producers(left)).items():
+                if isinstance(found, KafkaError):
+                    raise found
+                opened = [each for each in found if each.transaction_start_offset >= 0]
+                if opened:
+                    self._restored.aborted += await left[where].abort(opened, wall_ms)
+                else:
+                    del left[where]
 
     # Rules, quotas, groups.
 

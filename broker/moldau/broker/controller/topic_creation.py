@@ -312,10 +312,16 @@ def restore_topic(
     image: Image, rules: Rules, request: RestoreTopicRequest, inputs: DecisionInputs
 ) -> Outcome[RestoreTopicResponse]:
     """Create the topic, unless it is there. Raise KafkaError if it cannot be created."""
+    ids = image.producer_ids
+    response = RestoreTopicResponse(
+        error_code=0, is_restoring=True, backup=request.backup, next_producer_id=ids.next_id
+    )
+    above = _ids_above(image, request.producer_id_end)
     known = image.topics.by_name(request.name)
     if known is not None and known.topic_id == request.topic_id:
-        is_restoring = RESTORING in image.configs.of_topic(request.name)
-        return Outcome((), RestoreTopicResponse(error_code=0, is_restoring=is_restoring))
+        backup = image.configs.of_topic(request.name).get(RESTORING)
+        response.is_restoring, response.backup = backup is not None, backup or ""
+        return Outcome(() if backup is None else above, response)
     if request.topic_id == ZERO_UUID or request.topic_id in image.topics.by_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "another topic has this id")
     topic = CreatableTopic(
@@ -327,11 +333,18 @@ def restore_topic(
             CreatableTopicConfig(name=each.name, value=each.value) for each in request.configs
         ],
     )
-    origin = Origin(request.topic_id, request.leader_epochs, {RESTORING: "true"})
+    origin = Origin(request.topic_id, request.leader_epochs, {RESTORING: request.backup})
     room = LogRoom(rules.node_id, inputs.open_files)
     created, _ = _create(image, rules, topic, inputs, room, origin)
-    records: list[MetadataRecord] = list(created)
-    if request.producer_id_end > image.producer_ids.next_id:
-        records.append(ProducerIdsRecord(broker_id=-1, next_producer_id=request.producer_id_end))
+    records = (*created, *above)
     check_record_count(records)
-    return Outcome(tuple(records), RestoreTopicResponse(error_code=0, is_restoring=True))
+    return Outcome(records, response)
+
+
+def _ids_above(image: Image, producer_id_end: int) -> tuple[MetadataRecord, ...]:
+    """Return the record after which producers get ids that are in no batch of the backup. Also
+    where the next block is above them: brokers then drop the blocks that they hold."""
+    if not producer_id_end:
+        return ()
+    next_id = max(producer_id_end, image.producer_ids.next_id)
+    return (ProducerIdsRecord(broker_id=-1, next_producer_id=next_id),)
