@@ -6,6 +6,7 @@ import pytest
 
 from moldau.broker.controller.configs import ALL_BROKERS, DynamicConfigs, Resource, ResourceType
 from moldau.broker.controller.levels import METADATA_VERSION
+from moldau.broker.replication.topic_config import RESTORING
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
@@ -18,6 +19,7 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from moldau.protocol.messages.restore_topic import RestoreTopicRequest, RestoreTopicResponse
 from moldau.protocol.schemas.metadata_log import (
     ClearElrRecord,
     ConfigRecord,
@@ -344,3 +346,32 @@ def test_a_controller_has_settings_by_its_id() -> None:
     assert alter(cluster, (4, "3001", [("log.retention.ms", 0, "77000")])) == [0]
     assert cluster.image.configs.of(Resource(4, "3001")) == {"log.retention.ms": "77000"}
     assert alter(cluster, (4, "3002", cleared)) == [42]
+
+
+def test_the_mark_of_a_restore_is_no_setting(cluster: Cluster) -> None:
+    """Settings of a topic that is being restored can be changed, and the mark stays."""
+    request = RestoreTopicRequest(
+        name="old",
+        topic_id=bytes(range(16)),
+        replication_factor=1,
+        leader_epochs=[4],
+        configs=[],
+        producer_id_end=0,
+        backup="backup",
+        timeout_ms=5000,
+    )
+
+    def restored() -> tuple[bool, str]:
+        answer = cluster.ask(request, RestoreTopicResponse)
+        return answer.is_restoring, answer.backup
+
+    assert restored() == (True, "backup")
+    assert alter(cluster, (2, "old", [("retention.ms", 0, "1000")])) == [0]
+    assert replace_all(cluster, "old", {"flush.ms": "2"}) == 0
+    assert restored() == (True, "backup")
+    for name in ("old", "def"):
+        assert alter(cluster, (2, name, [(RESTORING, 0, "other")])) == [40]
+        assert replace_all(cluster, name, {RESTORING: "other"}) == 40
+    assert alter(cluster, (2, "old", [(RESTORING, 1, None)])) == [0]
+    assert restored() == (False, "")
+    assert cluster.image.configs.of(Resource(2, "old")) == {"flush.ms": "2"}

@@ -22,6 +22,7 @@ from moldau.broker.controller.levels import METADATA_VERSION, supports_cordoned_
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import check_topic_name
+from moldau.broker.replication.topic_config import RESTORING
 from moldau.broker.settings.log import cordoned_log_dirs
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord
@@ -97,8 +98,15 @@ def incremental_alter_configs(
 def alter_configs(
     image: Image, rules: Rules, request: replacing.AlterConfigsRequest
 ) -> Outcome[replacing.AlterConfigsResponse]:
-    """Set the named settings, and reset all others to their defaults."""
-    records, verdicts = _alter_all(image, rules, request, _replaced)
+    """Set the named settings, and reset all others to their defaults. The mark of a restore stays:
+    it is no setting."""
+
+    def replacing_all(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
+        mark = image.configs.of(resource).get(RESTORING)
+        kept = {} if mark is None else {RESTORING: mark}
+        return {**kept, **_replaced(changes)}
+
+    records, verdicts = _alter_all(image, rules, request, replacing_all)
     return Outcome(records, replacing_response(verdicts))
 
 
@@ -270,8 +278,7 @@ def _parts(value: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text or not value else []
 
 
-def _replaced(resource: Resource, changes: Sequence[Change]) -> dict[str, str]:
-    del resource
+def _replaced(changes: Sequence[Change]) -> dict[str, str]:
     after: dict[str, str] = {}
     for name, _, value in changes:
         if value is None:
@@ -321,7 +328,10 @@ def _check(image: Image, rules: Rules, resource: Resource, after: Mapping[str, s
     if resource.name == "" and resource != ALL_BROKERS:
         raise _invalid("the resource needs a name")
     if resource.resource_type != ResourceType.BROKER:
-        rules.configs.check(resource, after, image.configs.of(resource))
+        given, stored = dict(after), dict(image.configs.of(resource))
+        if given.get(RESTORING) == stored.pop(RESTORING, None):
+            given.pop(RESTORING, None)
+        rules.configs.check(resource, given, stored)
         return
     _check_cordons(image, after)
     if resource == ALL_BROKERS:
