@@ -428,8 +428,8 @@ def _is_own_setting(value: Any) -> bool:
 
 
 def comparable(value: Any) -> Any:
-    """An answer without wording, chance, our own settings and those of Kafka 4.4; lists of things in
-    one order, of numbers in theirs."""
+    """An answer without wording, chance, our own settings and those of Kafka 4.4. Lists of things
+    are in one order, of numbers in theirs."""
     if isinstance(value, list):
         items = [comparable(each) for each in value if not _is_own_setting(each)]
         return items if all(isinstance(each, int) for each in value) else sorted(items, key=repr)
