@@ -51,6 +51,17 @@ def test_a_topic_without_a_lag_has_that_of_the_broker() -> None:
     assert found.lag == CopyLag(7, 9)
 
 
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_what_is_remote_goes_only_if_the_topic_itself_is_off(policy: str) -> None:
+    """A broker's default that makes a topic compacted does not switch its remote storage off."""
+    removed = {"remote.log.delete.on.disable": "true"}
+    assert tier_settings(of_topic(removed, log_cleanup_policy=policy)) is None
+    off = {**removed, "remote.storage.enable": "false", "cleanup.policy": policy}
+    found = tier_settings(of_topic(off))
+    assert found is not None
+    assert not found.is_remote
+
+
 def test_a_lag_beyond_the_local_retention_is_refused_for_a_topic_and_a_broker() -> None:
     late = {"local.retention.ms": "10", "remote.copy.lag.ms": "11"}
     (problem,) = topic_conflicts(of_topic(late))

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 
 def tier_settings(settings: ResourceSettings) -> TierSettings | None:
-    """Return what the settings of a topic say; None if it has nothing remote: remote storage is
-    off, and what may be there is kept."""
+    """Return what the settings of a topic say; None if nothing remote is done for it, and what may
+    be there is kept.
+
+    A topic with remote storage cannot be made compacted, but a broker's `log.cleanup.policy` may
+    make it so. That switches nothing off."""
     policy = settings[topic.cleanup_policy]
-    is_remote = settings[topic.remote_storage_enable] and "compact" not in policy
+    is_remote = settings[topic.remote_storage_enable]
     is_removed = settings[topic.remote_log_delete_on_disable]
     is_on = settings.broker[tiered.remote_log_storage_system_enable]
-    if not is_on or not (is_remote or is_removed):
+    if not is_on or not (is_remote or is_removed) or (is_remote and "compact" in policy):
         return None
     whole = Retention()
     if "delete" in policy:
