@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -13,62 +13,21 @@ from moldau.broker.tiered.metadata_topic import (
     MetadataTopic,
     PartitionKey,
     TopicMadeAnew,
-    TopicRead,
 )
 from moldau.broker.tiered.remote_segment import RemoteEvent, SegmentState
+from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import Uuid
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from tests.broker.network.virtual_pause import after
+from tests.broker.tiered.memory_topic import MemoryTopic
 from tests.broker.tiered.segments import TOPIC_ID, changed, segment
 
 KEY = PartitionKey(TOPIC_ID, 0)
 OTHER = PartitionKey(bytes(16), 1)
 FIRST = segment(1, range(10))
 DONE = changed(1, SegmentState.COPY_FINISHED)
-
-
-class MemoryTopic:
-    """One metadata partition in memory. Satisfies `TopicAccess`."""
-
-    def __init__(self) -> None:
-        self.topic_id: Uuid | None = None
-        self.partition_count = 0
-        self.missing_replicas: int | None = None
-        self.values: list[bytes] = []
-        self.visible = 1 << 30
-        """Readers see so many records; the leader has all."""
-        self.failures = 0
-        self._more = asyncio.Event()
-
-    def create(self) -> None:
-        self.topic_id, self.partition_count = b"m" * 16, 1
-
-    def led(self) -> Collection[int]:
-        return range(self.partition_count)
-
-    def show(self, count: int) -> None:
-        self.visible = count
-        self._more.set()
-
-    async def read(self, partition: int, offset: int) -> TopicRead:
-        if self.failures:
-            self.failures -= 1
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-        while len(self.values[: self.visible]) <= offset:
-            self._more.clear()
-            await self._more.wait()
-        end = min(len(self.values), self.visible, offset + 2)
-        return TopicRead(list(enumerate(self.values))[offset:end], end)
-
-    async def end(self, partition: int) -> int:
-        return len(self.values)
-
-    async def append(self, partition: int, value: bytes) -> None:
-        self.values.append(value)
-        self._more.set()
 
 
 class Records:
@@ -167,9 +126,12 @@ def test_a_receiver_that_follows_no_more_has_no_more_records() -> None:
     simulated(main)
 
 
-def test_failed_reads_are_made_again_and_reported_only_if_they_last() -> None:
+@pytest.mark.parametrize(
+    "error", [KafkaError(ErrorCode.LEADER_NOT_AVAILABLE), CorruptRecord("torn"), OSError("EIO")]
+)
+def test_failed_reads_are_made_again_and_reported_only_if_they_last(error: Exception) -> None:
     async def main(topic: MetadataTopic, access: MemoryTopic) -> None:
-        access.values, access.failures = [encode(FIRST)], failures
+        access.values, access.failures = [encode(FIRST)], [error] * failures
         mine = Records()
         topic.follow(KEY, mine)
         await topic.read_to_end(KEY)

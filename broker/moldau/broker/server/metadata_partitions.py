@@ -1,9 +1,10 @@
 """The partitions of `__remote_log_metadata`, on this node or on their leaders.
 
-Records are read from a replica of this node if it has one, up to its high watermark; else from the
-leader. One fetch asks a leader for all partitions that are wanted of it, because the requests of a
-connection are answered in order. The end of a partition is always that of its leader, and records
-are appended there. Requests to other brokers are those of a client: Fetch, ListOffsets, Produce.
+Records are read from a replica of this node if it has one, up to its high watermark; else, or if
+its disk does not give them, from the leader. One fetch asks a leader for all partitions that are
+wanted of it, because the requests of a connection are answered in order. The end of a partition is
+always that of its leader, and records are appended there. Requests to other brokers are those of a
+client: Fetch, ListOffsets, Produce.
 
 Invariant: a call ends, with what was asked for or with a KafkaError.
 """
@@ -20,7 +21,7 @@ from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.ends import known_end
 from moldau.broker.replication.purgatory import Delayed
 from moldau.broker.tiered.metadata_topic import TopicRead
-from moldau.errors import without_frames
+from moldau.errors import BadData, CorruptRecord, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
     FetchPartition,
@@ -111,10 +112,12 @@ class MetadataPartitions:
             moved = _Moved(here, offset)
             self._node.replicas.purgatory.watch(moved, (here,), _LOCAL_WAIT_MS)
             await moved.ended
-        found = here.read(offset, _READ_BYTES, here.high_watermark, True)
-        if not isinstance(found, LogSlice):
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, topic=TOPIC, partition=partition)
-        return _values(found.read(), offset)
+        try:
+            return _read_here(here, offset)
+        except KafkaError:
+            if self._leader_of(partition) == self._node.node_id:
+                raise
+        return await self._read_of_leader(partition, offset)
 
     async def end(self, partition: int) -> int:
         leader = self._leader_of(partition)
@@ -209,12 +212,15 @@ class _LeaderFetch:
         while self._wanted:
             wanted = dict(self._wanted)
             self._wanted.clear()
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, broker=self._leader)
             try:
                 await self._fetch(topic, wanted)
             except KafkaError as error:
+                failure = without_frames(error)
+            finally:  # whatever has ended it
                 for _, waiting in wanted.values():
                     if not waiting.done():
-                        waiting.set_exception(without_frames(error))
+                        waiting.set_exception(failure)
             # The readers that have something ask again in this turn.
             await asyncio.sleep(0)
 
@@ -240,10 +246,11 @@ class _LeaderFetch:
             offset, waiting = wanted.pop(row.partition_index)
             if waiting.done():
                 continue
-            if row.error_code:
-                waiting.set_exception(KafkaError(ErrorCode(row.error_code), topic=TOPIC))
-            else:
+            try:
+                _check(row.error_code, row.partition_index)
                 waiting.set_result(_values(row.records or b"", offset))
+            except KafkaError as error:
+                waiting.set_exception(without_frames(error))
         for offset, waiting in wanted.values():
             if not waiting.done():
                 waiting.set_result(TopicRead((), offset))
@@ -312,9 +319,29 @@ class _Acknowledged(Delayed):
             self.ended.set_exception(without_frames(error))
 
 
+def _read_here(here: Partition, offset: int) -> TopicRead:
+    """Return what a replica of this node has. Raise KafkaError if it does not give it."""
+    try:
+        found = here.read(offset, _READ_BYTES, here.high_watermark, True)
+        if not isinstance(found, LogSlice):
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, topic=TOPIC, partition=here.index)
+        return _values(found.read(), offset)
+    except (BadData, OSError) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, topic=TOPIC, error=str(error)) from error
+
+
 def _values(data: Buffer, offset: int) -> TopicRead:
-    """Return the values of whole batches from `offset` on."""
+    """Return the values of whole batches from `offset` on. Raise KafkaError for a damaged one."""
+    try:
+        return _decoded(data, offset)
+    except BadData as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, topic=TOPIC, error=str(error)) from error
+
+
+def _decoded(data: Buffer, offset: int) -> TopicRead:
     whole = memoryview(data)[: whole_bytes(data)]
+    if data and not whole:
+        raise CorruptRecord("a read without a whole batch", offset=offset, size=len(data))
     values = []
     next_offset = offset
     for batch in walk(whole):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.metadata_records import decode, encode, metadata_partition
 from moldau.broker.tiered.remote_segment import PartitionDeletion, RemoteEvent
-from moldau.errors import MalformedMessage
+from moldau.errors import MalformedMessage, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging.gathering import Gathering
 from moldau.runtime.backoff import Backoff
@@ -121,7 +121,7 @@ class MetadataTopic:
         self._topic_id: Uuid | None = None
         self._warnings = Gathering(log, lines=1)
 
-    def warn(self, partition: int, error: KafkaError) -> None:
+    def warn(self, partition: int, error: Exception) -> None:
         """Report that a metadata partition cannot be read for a while. All of them share lines."""
         self._warnings.warn(
             "the topic of remote segments cannot be read, and is tried again",
@@ -253,7 +253,7 @@ class _Tail:
                 self._topic.checked_id()
                 await self._read()
                 failures = 0
-            except KafkaError as error:
+            except (MoldauError, OSError) as error:
                 failures += 1
                 if failures >= _FAILURES_UNTIL_LINE:
                     self._topic.warn(self._partition, error)
