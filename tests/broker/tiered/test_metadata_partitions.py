@@ -8,14 +8,23 @@ from typing import Any, Final
 
 import pytest
 
+from moldau.broker.api.internal_topics import (
+    REMOTE_SEGMENTS_TOPIC,
+    BrokerCounts,
+    creatable,
+    unsafe_remote_segments,
+)
 from moldau.broker.log.slice import LogSlice, SegmentFile
 from moldau.broker.server.metadata_partitions import TOPIC, MetadataPartitions
+from moldau.broker.settings import topic_settings
 from moldau.broker.tiered.metadata_topic import TopicRead
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from moldau.records import encode_batch
 from moldau.runtime import Runtime
 from tests.broker.one_node import simulate
+from tests.broker.settings.cases import BASE
+from tests.broker.settings.ours import broker
 from tests.broker.tiered.segments import NOW
 
 LEADER: Final = 2
@@ -112,3 +121,36 @@ def test_what_the_own_disk_does_not_give_is_read_from_the_leader(damaged: bytes 
         return found
 
     assert simulate(main) == READ
+
+
+def unsafe(changes: dict[str, str], **node: str) -> dict[str, str]:
+    """What must change of a topic that a broker would make, and that was changed then."""
+    named = {f"rlmm.config.remote.log.metadata.topic.{name}": each for name, each in node.items()}
+    settings = broker({"file": {**BASE, **named}})
+    made = creatable(REMOTE_SEGMENTS_TOPIC, settings, BrokerCounts(3, 3))
+    own = {each.name: each.value or "" for each in made.configs}
+    return unsafe_remote_segments(topic_settings(TOPIC, {**own, **changes}, settings))
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, {}),
+        ({"flush.messages": "2"}, {"flush.messages": "1"}),
+        ({"cleanup.policy": "compact"}, {"cleanup.policy": "delete"}),
+        ({"cleanup.policy": "compact,delete"}, {"cleanup.policy": "delete"}),
+        ({"retention.ms": "1000"}, {"retention.ms": "-1"}),
+        ({"retention.bytes": "1000"}, {"retention.bytes": "-1"}),
+    ],
+)
+def test_a_topic_with_other_settings_than_it_is_made_with_is_not_safe(
+    changes: dict[str, str], found: dict[str, str]
+) -> None:
+    assert unsafe(changes) == found
+
+
+def test_the_retention_that_a_broker_gives_the_topic_is_safe() -> None:
+    given = {"retention.ms": "1000"}
+    assert unsafe({}, **given) == unsafe({"retention.ms": "2000"}, **given) == {}
+    assert unsafe({"retention.ms": "-1"}, **given) == {}
+    assert unsafe({"retention.ms": "999"}, **given) == given

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.tiered.remote_partition import RemotePartition
+from moldau.errors.codes import ErrorCode
 from tests import suites
 from tests.broker.tiered.tiered_cluster import (
     ALL,
     METADATA_PARTITIONS,
     NAME,
+    SAFE,
     WITHIN_S,
     TopicShape,
     tiered_brokers,
@@ -173,6 +175,44 @@ def test_a_topic_of_remote_segments_with_few_replicas_is_one_line_with_the_comma
         lines = [line for number in ALL for line in brokers.lines[number] if "few replicas" in line]
         (line,) = lines
         assert "moldau reassign plan __remote_log_metadata --replicas 3" in line
+
+
+@pytest.mark.parametrize(
+    ("configs", "command"),
+    [
+        ({}, "flush.messages=1 retention.ms=-1"),
+        ({**SAFE, "flush.messages": "2"}, "flush.messages=1"),
+        ({**SAFE, "cleanup.policy": "compact"}, "cleanup.policy=delete"),
+        ({**SAFE, "retention.ms": "100000000"}, "retention.ms=-1"),
+        ({**SAFE, "retention.bytes": "100000000"}, "retention.bytes=-1"),
+    ],
+)
+def test_nothing_goes_while_the_topic_of_remote_segments_may_lose_records(
+    monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], command: str
+) -> None:
+    """It was made by hand. Each broker says so once, with the command that makes it safe."""
+    shape = TopicShape(metadata_replicas={0: [1, 2, 3], 1: [2, 3, 1]}, metadata_configs=configs)
+    with tiered_brokers(monkeypatch, topic=shape) as brokers:
+        brokers.fill()
+        brokers.world.run_for(10)
+        assert not brokers.store.puts
+        assert all(brokers.log_of(number).local_log_start_offset == 0 for number in ALL)
+        said = f"moldau config set topic {METADATA} {command}"
+        for number in ALL:
+            (line,) = [each for each in brokers.lines[number] if "moldau config set topic" in each]
+            assert said in line
+        safe = dict(each.split("=") for each in command.split())
+        named = {name.replace(".", "_"): value for name, value in safe.items()}
+        assert brokers.configure(METADATA, **named) is ErrorCode.NONE
+        brokers.await_cut()
+        brokers.check()
+        brokers.configure(METADATA, flush_messages="5")
+        brokers.world.run_for(10)
+        begun = len(brokers.store.puts)
+        brokers.fill()
+        brokers.world.run_for(10)
+        assert len(brokers.store.puts) == begun
+        assert brokers.read_all() == brokers.written
 
 
 def test_a_replica_without_the_epochs_of_remote_records_has_them_of_the_store(

@@ -51,6 +51,8 @@ NODE: Final[Mapping[str, str]] = {
     "replica_selector_class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "auto_leader_rebalance_enable": "false",
 }
+SAFE: Final[Mapping[str, str]] = MappingProxyType({"flush.messages": "1", "retention.ms": "-1"})
+"""Settings with which the topic of remote segments loses nothing."""
 _CONFIGS: Final = {name.replace("_", "."): value for name, value in TOPIC.items()}
 
 
@@ -61,6 +63,8 @@ class TopicShape(NamedTuple):
     configs: Mapping[str, str] = MappingProxyType({})
     metadata_replicas: Mapping[int, list[int]] = MappingProxyType({})
     """The replicas of the topic of remote segments, if that was made before."""
+    metadata_configs: Mapping[str, str] = SAFE
+    """Its settings then."""
 
 
 ONE_PARTITION: Final = TopicShape()
@@ -108,15 +112,17 @@ class TieredBrokers(SimulatedBrokers):
         topic = NewTopic(NAME, assignments=turned, configs={**_CONFIGS, **own})
         self.ask(lambda admin: admin.create_topic(topic))
 
-    def create_other(self, name: str, assignments: Mapping[int, list[int]]) -> None:
+    def create_other(
+        self, name: str, assignments: Mapping[int, list[int]], configs: Mapping[str, str]
+    ) -> None:
         """Make another topic."""
-        topic = NewTopic(name, assignments=assignments)
+        topic = NewTopic(name, assignments=assignments, configs=configs)
         self.ask(lambda admin: admin.create_topic(topic))
 
-    def configure(self, **configs: str) -> ErrorCode:
-        """Change settings of the topic."""
+    def configure(self, topic: str = NAME, /, **configs: str) -> ErrorCode:
+        """Change settings of the topic, or of another one."""
         named = {name.replace("_", "."): value for name, value in configs.items()}
-        resource = Resource(ResourceType.TOPIC, NAME)
+        resource = Resource(ResourceType.TOPIC, topic)
 
         async def change(admin: Admin) -> ErrorCode:
             try:
@@ -349,6 +355,6 @@ def tiered_brokers(
         for number in absent:
             brokers.stop(number)
         if topic.metadata_replicas:
-            brokers.create_other(METADATA, topic.metadata_replicas)
+            brokers.create_other(METADATA, topic.metadata_replicas, topic.metadata_configs)
         brokers.create(*replicas, **topic.configs)
         yield brokers

@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.settings import creation, offset, share, tiered, transaction
+from moldau.broker.settings import topic as topic_rows
 from moldau.config import SourceKind
 from moldau.errors import ConfigError
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 if TYPE_CHECKING:
+    from moldau.broker.settings import ResourceSettings
     from moldau.config import Setting, Settings
 
 _UNSAID: Final = -1
+_UNLIMITED: Final = -1
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"
@@ -146,6 +149,29 @@ def _of_remote_segments(settings: Settings, brokers: int) -> _Shape:
             "unclean.leader.election.enable": "false",
         },
     )
+
+
+def unsafe_remote_segments(settings: ResourceSettings) -> dict[str, str]:
+    """Return the settings with which the topic of remote segments may lose a record of segments
+    that only the store has, and values that are safe. It may be made by hand, or changed. A finite
+    retention is taken if the broker's own settings give the topic that."""
+    found = {}
+    policy = settings[topic_rows.cleanup_policy]
+    if settings[topic_rows.flush_messages] != 1:
+        found[topic_rows.flush_messages.name] = "1"
+    if "compact" in policy:
+        found[topic_rows.cleanup_policy.name] = "delete"
+    if policy:
+        kept_ms = _metadata_topic_number(settings.broker, "retention.ms", _UNLIMITED)
+        if not _reaches(settings[topic_rows.retention_ms], kept_ms):
+            found[topic_rows.retention_ms.name] = str(kept_ms)
+        if settings[topic_rows.retention_bytes] != _UNLIMITED:
+            found[topic_rows.retention_bytes.name] = str(_UNLIMITED)
+    return found
+
+
+def _reaches(limit: int, least: int) -> bool:
+    return limit == _UNLIMITED or _UNLIMITED != least <= limit
 
 
 def _metadata_topic_number(settings: Settings, name: str, default: int) -> int:

@@ -76,7 +76,7 @@ def _write_work(page: Page, tier: NodeTier) -> None:
     page.add(table.remote_copy_oldest, round(counts.oldest_copy_s(now_s), 3))
     page.add(table.remote_copies_throttled, counts.throttled_copies)
     page.add(table.remote_orphans, counts.orphans)
-    page.add(table.remote_ready, int(work.is_open))
+    page.add(table.remote_ready, int(work.is_store_open))
 
 
 def _write_reads(page: Page, tier: NodeTier) -> None:

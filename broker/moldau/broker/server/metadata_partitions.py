@@ -12,10 +12,10 @@ Invariant: a call ends, with what was asked for or with a KafkaError.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.internal_topics import creatable
+from moldau.broker.api.internal_topics import creatable, unsafe_remote_segments
 from moldau.broker.api.metadata import broker_counts, create_topics
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.ends import known_end
@@ -102,6 +102,10 @@ class MetadataPartitions:
         wanted = creatable(TOPIC, self._node.settings, broker_counts(self._node)).replication_factor
         fewest = min(len(each.replicas) for each in topic.partitions.values())
         return wanted if fewest < wanted else None
+
+    @property
+    def unsafe_settings(self) -> Mapping[str, str]:
+        return unsafe_remote_segments(self._node.topic_settings(TOPIC))
 
     async def read(self, partition: int, offset: int) -> TopicRead:
         try:

@@ -19,7 +19,7 @@ A record that is malformed is reported and left out: it may be of a later versio
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.metadata_records import decode, encode, metadata_partition
@@ -69,6 +69,10 @@ class TopicAccess(Protocol):
     @property
     def missing_replicas(self) -> int | None:
         """How many replicas each partition should have; None if all have that many, or more."""
+
+    @property
+    def unsafe_settings(self) -> Mapping[str, str]:
+        """The settings of the topic with which it may lose records, and values that are safe."""
 
     def create(self) -> None:
         """Ask for the topic to be created."""

@@ -16,13 +16,15 @@ of that disk would be the loss of all that is remote.
 Invariant: nothing is put, deleted or cut before the store was found to belong to the topic of
 remote segments of this cluster. An object in the store has the topic's id for a name. Without that,
 a topic that was lost and made anew would make all that is in the store look like orphans, and two
-clusters that were given one place would remove the other's objects.
+clusters that were given one place would remove the other's objects. Nor is anything while the topic
+has settings by which it may lose records, as one that was made by hand: nothing else says where the
+records are that only the store has.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopics
@@ -109,6 +111,8 @@ class NodeTier:
         self._has_topic = asyncio.Event()
         self._missing_replicas: int | None = None
         """How many replicas the topic should have, if that was reported."""
+        self._unsafe_settings: Mapping[str, str] = {}
+        """The settings of the topic that were reported."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def live(self) -> None:
@@ -151,8 +155,11 @@ class NodeTier:
         await self._has_topic.wait()
         topic_id = work.topic.checked_id()
         await self._until_passed(lambda: check_owner(store, topic_id))
-        work.is_open = True
+        work.is_store_open = True
         self._log.info("the remote storage is ready", storage=work.store.where)
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
         for tier in self._tiers.values():
             tier.look()
 
@@ -206,6 +213,7 @@ class NodeTier:
 
     async def _update(self) -> None:
         """Have a tier for each replica that needs one."""
+        self._check_settings()
         wanted = self._wanted()
         for key, tier in list(self._tiers.items()):
             if key not in wanted or wanted[key][0] != tier.partition:
@@ -234,6 +242,23 @@ class NodeTier:
                     f"__remote_log_metadata --replicas {wanted} > plan.json; moldau reassign "
                     "execute plan.json"
                 )
+
+    def _check_settings(self) -> None:
+        """Let the work rest while the topic's settings are not safe. Each broker says so: each has
+        segments that stay on its disk."""
+        unsafe = self.work.topic.access.unsafe_settings
+        if unsafe != self._unsafe_settings:
+            self._unsafe_settings = unsafe
+            if unsafe:
+                safe = " ".join(f"{name}={value}" for name, value in unsafe.items())
+                self._log.error(
+                    "the topic of remote segments may lose records, and with them what is only in "
+                    "remote storage; nothing is copied or deleted there, and no local segment "
+                    f"goes, until: moldau config set topic __remote_log_metadata {safe}"
+                )
+        if self.work.is_topic_safe == bool(unsafe):
+            self.work.is_topic_safe = not unsafe
+            self._look_at_all()
 
     def _begin(self, partition: HostedPartition, settings: TierSettings) -> None:
         tier = PartitionTier(self.work, partition, self._node.node_id, settings)

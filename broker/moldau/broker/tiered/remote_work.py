@@ -128,15 +128,22 @@ class RemoteWork:
         self.limits = WorkLimits()
         self.counts: Final = WorkCounts()
         self.health: Final = StoreHealth(log)
-        self.is_open = False
-        """Whether the store was found to work, and to be this cluster's. Before that nothing is
-        done to a log or a segment."""
+        self.is_store_open = False
+        """Whether the store was found to work, and to be this cluster's."""
+        self.is_topic_safe = False
+        """Whether the topic of remote segments keeps its records, by its settings."""
         self._upload = upload
         self._traffic_of = traffic_of
         self._running: dict[str, int] = {}
         self._freed = asyncio.Event()
         self._quota = quota
         self._at_quota = asyncio.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store is open and the topic is safe. Without that nothing is done to a log or
+        a segment."""
+        return self.is_store_open and self.is_topic_safe
 
     def configure(self, limits: WorkLimits) -> None:
         """Use other limits, from the next piece of work on."""
