@@ -27,9 +27,13 @@ from moldau.broker.tiered.metadata_topic import PartitionKey, key_of
 from moldau.broker.tiered.partition_tier import remove_orphans
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import DeletionState, PartitionDeletion
-from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
-from moldau.errors.codes import KafkaError
-from moldau.runtime.driver import Driver
+from moldau.broker.tiered.remote_work import (
+    STORE_FAILURES,
+    RemoteWork,
+    RunningWork,
+    SupervisedDriver,
+)
+from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from moldau.broker.tiered.remote_segment import RemoteEvent
@@ -77,7 +81,7 @@ class DeletedPartition:
         self.event_ms = 0
         """The time of the newest record."""
         name = f"delete-remote-{topic}-{key.partition}"
-        self._driver = Driver(work.runtime, name, self._ready, self._act, lambda _: self.is_done)
+        self._driver = SupervisedDriver(work, name, self._ready, self._act, lambda _: self.is_done)
         self._running = RunningWork(work, name, self._driver.poke)
         self._appended: tuple[DeletionState, float] | None = None
 
@@ -87,7 +91,7 @@ class DeletedPartition:
 
     @property
     def is_begun(self) -> bool:
-        return self._driver.task is not None
+        return self._driver.is_alive
 
     def begin(self) -> None:
         """Delete the partition."""
@@ -108,7 +112,7 @@ class DeletedPartition:
             self._driver.poke()
 
     async def aclose(self) -> None:
-        await self._driver.end(0)
+        await self._driver.aclose()
         await self._running.aclose()
 
     def _ready(self, now: float) -> _Work:
@@ -189,7 +193,7 @@ class DeletedPartitions:
             try:
                 await self._work.topic.whole_read_to_end(self._partition)
                 await self._look()
-            except KafkaError as error:
+            except (MoldauError, OSError) as error:
                 self._work.log.debug("deleted topics are looked for later", why=str(error))
             await asyncio.sleep(self._work.limits.interval_ms / 1000)
 

@@ -31,7 +31,7 @@ from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopi
 from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier
 from moldau.broker.tiered.tier_settings import work_limits
-from moldau.errors.codes import KafkaError
+from moldau.errors import MoldauError
 from moldau.ids import format_uuid
 from moldau.objects.object_store import StoreLimits
 from moldau.objects.store_errors import StoreError, StoreReason
@@ -188,7 +188,7 @@ class NodeTier:
             try:
                 if await self._has_found_topic():
                     await self._update()
-            except KafkaError as error:
+            except (MoldauError, OSError) as error:
                 self._log.failure("remote segments of this node's replicas are not followed", error)
             await self._has_changed.wait()
 

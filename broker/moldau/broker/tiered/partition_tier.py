@@ -31,12 +31,16 @@ from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import SegmentId
-from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
+from moldau.broker.tiered.remote_work import (
+    STORE_FAILURES,
+    RemoteWork,
+    RunningWork,
+    SupervisedDriver,
+)
 from moldau.broker.tiered.segment_objects import parse_object_name, partition_folder
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.runtime.backoff import Backoff
-from moldau.runtime.driver import Driver
 
 if TYPE_CHECKING:
     from moldau.broker.log.leader_epochs import LeaderEpochs
@@ -143,7 +147,7 @@ class PartitionTier:
         self._led_epoch: int | None = None
         """The epoch in which the partition leads, perhaps before the core knows it."""
         name = f"remote-log-{partition.topic}-{partition.index}"
-        self._driver = Driver(work.runtime, name, self._ready, self._act, lambda work: False)
+        self._driver = SupervisedDriver(work, name, self._ready, self._act, lambda _: False)
         self._running = RunningWork(work, name, self._driver.poke)
         self._election: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -194,7 +198,7 @@ class PartitionTier:
         """End the work. What has begun is found by the next leader."""
         self._work.topic.unfollow(self.key)
         self._end_election()
-        await self._driver.end(0)
+        await self._driver.aclose()
         await self._running.aclose()
 
     def on_settings(self, settings: TierSettings) -> None:
@@ -325,7 +329,7 @@ class PartitionTier:
                 is_moved = self.partition.raise_log_start(ready.log_start_offset)
             if ready.local_start_offset is not None:
                 is_moved |= self.partition.raise_local_start(ready.local_start_offset)
-        except MoldauError as error:
+        except (MoldauError, OSError) as error:
             self._work.log.debug("the start of a log is not moved", why=str(error))
         return is_moved
 

@@ -1,9 +1,9 @@
 """What remote logs want done: records appended, objects put and deleted, with what comes of it.
 
-Invariants: every piece of work ends with an event of its core: a success, or a failure after which
-the core tries again by its own back-off. A piece of work never lasts for ever: calls of the store
-have a deadline (`object_store`). A store that fails is reported by one line until it works again,
-whatever the number of partitions.
+Invariants: every piece of work ends with an event of its core: a success, or a failure, whatever it
+is, after which the core tries again by its own back-off. A piece of work never lasts for ever:
+calls of the store have a deadline (`object_store`). A store that fails is reported by one line
+until it works again, whatever the number of partitions.
 
 The limits are those of the node: so many copies and deletions at a time, so many bytes a second. A
 copy waits for its turn before it begins, as in Kafka, because an upload that pauses is given up. It
@@ -16,15 +16,18 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol
 
-from moldau.errors import ConfigError, CorruptLog
+from moldau.errors import ConfigError, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
+from moldau.logging.gathering import Gathering
 from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.runtime.backoff import Backoff
+from moldau.runtime.driver import Driver, R
+from moldau.runtime.restarts import RestartPolicy, Restarts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Coroutine
 
     from moldau.broker.tiered.metadata_topic import MetadataTopic
     from moldau.broker.tiered.remote_log import RemoteLog
@@ -36,8 +39,9 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 STORE_FAILURES: Final = (StoreError, CorruptLog, ConfigError, OSError)
-"""What a copy or a deletion may end with, other than success."""
+"""What work with the store may end with, other than success. Anything else is a bug."""
 _NS_PER_MS: Final = 1_000_000
+_FAILED: Final = "the remote work of a partition failed, and goes on soon"
 
 
 class RateLimit(Protocol):
@@ -128,6 +132,8 @@ class RemoteWork:
         self.limits = WorkLimits()
         self.counts: Final = WorkCounts()
         self.health: Final = StoreHealth(log)
+        self.failures: Final = Gathering(log, lines=1)
+        """Reports what is no failure of the store, such as too few file descriptors."""
         self.is_store_open = False
         """Whether the store was found to work, and to be this cluster's."""
         self.is_topic_safe = False
@@ -162,6 +168,9 @@ class RemoteWork:
         except KafkaError as error:
             self.log.debug("a record of a remote segment is not written yet", why=str(error))
             core.on_write_failed(event, self.now_ms())
+        except Exception as error:
+            self.health.on_failure(error)
+            core.on_write_failed(event, self.now_ms())
 
     async def copy(
         self, core: RemoteLog, segment: RemoteSegment, files: Callable[[], SegmentFiles | None]
@@ -179,7 +188,7 @@ class RemoteWork:
                 self._traffic_of(segment.topic).copies += 1
                 counts.copies_since[segment] = self.runtime.clock.monotonic()
                 custom = await self._upload.upload(segment, found)
-        except STORE_FAILURES as error:
+        except Exception as error:
             self._traffic_of(segment.topic).failed_copies += 1
             self.health.on_failure(error)
             core.on_put_failed(segment.id, self.now_ms())
@@ -196,7 +205,7 @@ class RemoteWork:
             async with self._turn("deletions", lambda: self.limits.deletions_max):
                 self._traffic_of(segment.topic).deletions += 1
                 await self._upload.remove(segment)
-        except STORE_FAILURES as error:
+        except Exception as error:
             self._traffic_of(segment.topic).failed_deletions += 1
             self.health.on_failure(error)
             core.on_delete_failed(segment.id, self.now_ms())
@@ -224,15 +233,71 @@ class RemoteWork:
         if quota is None:
             return
         async with self._at_quota:
-            now_ms = self._monotonic_ms()
+            now_ms = self.monotonic_ms()
             self.counts.throttled_copies += quota.is_exceeded(now_ms)
             while quota.is_exceeded(now_ms):
                 await asyncio.sleep((quota.window_ms - now_ms % quota.window_ms) / 1000)
-                now_ms = self._monotonic_ms()
+                now_ms = self.monotonic_ms()
             quota.record(size_bytes, now_ms)
 
-    def _monotonic_ms(self) -> int:
+    def monotonic_ms(self) -> int:
         return self.runtime.clock.monotonic_ns() // _NS_PER_MS
+
+
+class SupervisedDriver(Generic[R]):
+    """The driver of one core. What ends it, such as too few file descriptors, is reported, and it
+    starts again after a pause."""
+
+    def __init__(
+        self,
+        work: RemoteWork,
+        name: str,
+        ready: Callable[[float], R],
+        act: Callable[[R], Awaitable[bool]],
+        is_over: Callable[[R], bool],
+    ) -> None:
+        """See `Driver`."""
+        self._work = work
+        self._name = name
+        self._driver = Driver(work.runtime, name, ready, act, is_over)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs, or will again."""
+        return self._task is not None and not self._task.done()
+
+    def begin(self) -> None:
+        """Start it."""
+        self._task = self._work.runtime.spawn(self._keep(), name=self._name)
+
+    def poke(self) -> None:
+        """Ask the core again: something has happened."""
+        self._driver.poke()
+
+    async def aclose(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _keep(self) -> None:
+        work, random = self._work, self._work.runtime.random
+        restarts = Restarts(RestartPolicy(work.limits.retry))
+        while True:
+            restarts.on_up(work.monotonic_ms())
+            try:
+                await self._driver.begin()
+            except (MoldauError, OSError) as error:
+                now_s = work.runtime.clock.monotonic()
+                work.failures.warn(_FAILED, now_s, of=self._name, why=str(error))
+            except Exception as error:
+                work.log.failure(_FAILED, error, of=self._name)
+            else:
+                return
+            pause_ms = restarts.on_failure(work.monotonic_ms(), random.random())
+            assert pause_ms is not None, "restarts have no end"
+            await asyncio.sleep(pause_ms / 1000)
 
 
 class RunningWork:
