@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import LocalLog
+from moldau.broker.tiered.metadata_records import encode
 from moldau.broker.tiered.metadata_topic import MetadataTopic
 from moldau.broker.tiered.partition_tier import PartitionTier
 from moldau.broker.tiered.remote_log import TierSettings
@@ -17,6 +18,7 @@ from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId, Segmen
 from moldau.broker.tiered.remote_traffic import RemoteTraffic
 from moldau.broker.tiered.remote_work import RemoteWork
 from moldau.broker.tiered.segment_upload import SegmentFiles, SegmentUpload
+from moldau.broker.tiered.served_partition import ServedPartition
 from moldau.errors import CorruptLog, CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
@@ -26,9 +28,11 @@ from moldau.runtime.timeouts import timeout
 from tests.broker.network.virtual_pause import after
 from tests.broker.one_node import simulate
 from tests.broker.tiered.memory_topic import MemoryTopic
-from tests.broker.tiered.segments import TOPIC, TOPIC_ID, local_log
+from tests.broker.tiered.segments import TOPIC, TOPIC_ID, changed, finished, local_log, segment
 
 FILES: Final = SegmentFiles("log", {}, b"")
+FIRST: Final = segment(1, range(10))
+SECOND: Final = segment(2, range(10, 20))
 
 
 class FailingUpload:
@@ -180,3 +184,41 @@ def test_a_record_may_fail_to_be_written_in_any_way_and_is_written_again() -> No
         storage.access.append_failures = [AssertionError("a bug"), OSError("EIO")]
 
     assert any("a bug" in each for each in worked(prepare))
+
+
+class Served:
+    """Remote segments whose epochs begin at offset 10."""
+
+    is_ready = True
+
+    def __init__(self, remote: RemotePartition) -> None:
+        self.remote = remote
+        self.reader = self
+
+    async def section(self, segment: RemoteSegment, kind: object) -> bytes:
+        return b"0\n1\n0 10\n"
+
+
+def test_a_log_gets_the_start_of_its_remote_records_only_if_none_lies_before_it() -> None:
+    """Until then it is tried with pauses, and one line has the command that decides."""
+    lines: list[str] = []
+
+    async def main(runtime: Runtime) -> bool:
+        storage = Storage(runtime, lines)
+        storage.access.values = [encode(each) for each in finished(FIRST, SECOND)]
+        replica = Replica(local_log(20, 30, 35), has_epochs=False)
+        tier = PartitionTier(storage.work, replica, 1, TierSettings())
+        await tier.begin()
+        tier.serve(cast(ServedPartition, Served(tier.remote)))
+        await after(60)
+        assert 5 < replica.lessons < 50
+        assert replica.log.log_start_offset == 0
+        assert len([each for each in lines if "moldau topic trim orders" in each]) == 1
+        for state in (SegmentState.DELETE_STARTED, SegmentState.DELETE_FINISHED):
+            await storage.work.topic.append(changed(1, state))
+        await until(lambda: replica.are_epochs_known)
+        assert replica.log.log_start_offset == 10
+        await tier.aclose()
+        return True
+
+    assert simulate(main)

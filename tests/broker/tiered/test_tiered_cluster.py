@@ -215,6 +215,34 @@ def test_nothing_goes_while_the_topic_of_remote_segments_may_lose_records(
         assert brokers.read_all() == brokers.written
 
 
+def test_a_log_that_has_lost_its_start_begins_where_its_remote_records_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tiered_brokers(monkeypatch) as brokers:
+        brokers.fill()
+        brokers.await_cut()
+        brokers.delete_records(20)
+        brokers.fill()
+        brokers.await_cut()
+        brokers.world.run_until(lambda: brokers.oldest_remote() > 20, within=WITHIN_S)
+        for number in ALL:
+            brokers.lose_starts(number)
+        for number in ALL:
+            brokers.start(number)
+        brokers.await_up()
+        brokers.world.run_until(lambda: brokers.leader_of(NAME) in ALL, within=WITHIN_S)
+        brokers.await_whole()
+        brokers.world.run_until(
+            lambda: brokers.leading_log().log_start_offset == 20, within=WITHIN_S
+        )
+        brokers.fill()
+        brokers.await_cut()
+        for number in ALL:
+            brokers.lead(number)
+            assert brokers.read_all(f"r{number}") == brokers.kept()
+        brokers.check()
+
+
 def test_a_replica_without_the_epochs_of_remote_records_has_them_of_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -266,6 +266,11 @@ class TieredBrokers(SimulatedBrokers):
         self.kill(number)
         self.nodes[number].disk.put(f"/data/{NAME}-0/{names.LEADER_EPOCHS}", b"torn")
 
+    def lose_starts(self, number: int) -> None:
+        """Kill a node, and take away where its logs begin, and the leader epochs of the topic."""
+        self.lose_epochs(number)
+        self.nodes[number].disk.put(f"/data/{names.LOG_STARTS}", b"0\n0\n")
+
     # What is where.
 
     @property

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import UNLIMITED, LocalLog, LocalSegment, copied_end
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId, SegmentState
@@ -76,6 +77,23 @@ def first_offset(remote: RemotePartition, log: LocalLog) -> int:
     of_local = log.local_start_offset
     found = remote.next_range(log.chain, log.log_start_offset, log.log_end_offset)
     return of_local if found is None else min(of_local, found.start_offset)
+
+
+def recovered_start(remote: RemotePartition, history: LeaderEpochs, log: LocalLog) -> int | None:
+    """Return the start of a log that does not know its own any more. `history` are the epochs that
+    a segment of the log has: they begin at the start that the log had when that was copied, and a
+    start never falls. None if that says nothing, or if a segment is served that ends before it: its
+    records are not given up by a conclusion.
+    """
+    earliest = history.earliest
+    if earliest is None or earliest.start_offset <= log.log_start_offset:
+        return None
+    start_offset = earliest.start_offset
+    is_served = any(
+        each.state is SegmentState.COPY_FINISHED and each.end_offset <= start_offset
+        for each in remote.segments()
+    )
+    return None if is_served or start_offset > log.local_start_offset else start_offset
 
 
 def retained_start(

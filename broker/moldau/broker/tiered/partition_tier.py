@@ -26,7 +26,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.tiered.copying import SegmentOrigin, copied_end
-from moldau.broker.tiered.expiry import unreferenced
+from moldau.broker.tiered.expiry import recovered_start, unreferenced
 from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
@@ -260,18 +260,16 @@ class PartitionTier:
         """Let a log that has lost the epochs of its remote records have them of the segments. A
         follower gets them as it begins anew; a leader follows no replica."""
         failures = 0
+        where = {"topic": self.partition.topic, "partition": self.partition.index}
         while not self.partition.are_epochs_known and self.served is not None:
-            offset = self.partition.local_log().local_start_offset
-            where = {"topic": self.partition.topic, "partition": self.partition.index}
+            why: str | None
             try:
-                epochs = await SegmentHistory(self.served).epochs_before(offset)
-                if epochs is not None:
-                    self.partition.learn_epochs(epochs)
-                    self._work.log.info("a leader has the epochs of remote records again", **where)
-                    continue
-                why = "its remote segments are of several histories"
-            except STORE_FAILURES as error:
+                why = await self._learn_epochs(self.served)
+            except (KafkaError, *STORE_FAILURES) as error:
                 why = str(error)
+            if why is None:
+                self._work.log.info("a leader has the epochs of remote records again", **where)
+                return
             failures += 1
             if failures == 1:
                 self._work.log.warn(
@@ -279,10 +277,37 @@ class PartitionTier:
                     "read nor deleted, and nothing is copied; let another replica lead until this "
                     "one is in sync again",
                     **where,
-                    offset=offset,
                     why=why,
                 )
             await asyncio.sleep(_RETRY.wait_s(failures, self._work.runtime.random))
+
+    async def _learn_epochs(self, served: ServedPartition) -> str | None:
+        """Let the log have the epochs of its remote records, and its start if it has lost that too.
+        Return why it does not know them yet; None if it does."""
+        partition = self.partition
+        offset = partition.local_log().local_start_offset
+        epochs = await SegmentHistory(served).epochs_before(offset)
+        if epochs is None:
+            return f"its remote segments before offset {offset} are of several histories"
+        partition.learn_epochs(epochs)
+        if partition.are_epochs_known:
+            return None
+        log = partition.local_log()
+        start = recovered_start(self.remote, epochs, log)
+        if start is not None and partition.raise_log_start(start):
+            self._work.log.warn(
+                "a log that had lost its start begins where its remote records do",
+                topic=partition.topic,
+                partition=partition.index,
+                log_start_offset=start,
+            )
+            return None
+        known = epochs.earliest
+        return (
+            f"the log begins at offset {log.log_start_offset}, and what is known of its remote "
+            f"records at {known and known.start_offset}: if it has lost its start, moldau topic "
+            f"trim {partition.topic} --partition {partition.index} --before OFFSET gives it one"
+        )
 
     async def _read_to_end(self) -> None:
         failures = 0
