@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Final, cast
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import LocalLog
+from moldau.broker.tiered.deleted_partitions import DeletedPartitions, KnownTopics
 from moldau.broker.tiered.metadata_records import encode
 from moldau.broker.tiered.metadata_topic import MetadataTopic
 from moldau.broker.tiered.partition_tier import PartitionTier
@@ -219,6 +221,31 @@ def test_a_log_gets_the_start_of_its_remote_records_only_if_none_lies_before_it(
         await until(lambda: replica.are_epochs_known)
         assert replica.log.log_start_offset == 10
         await tier.aclose()
+        return True
+
+    assert simulate(main)
+
+
+def test_a_topic_that_is_there_again_is_not_deleted_on() -> None:
+    """The store fails while its deletion is begun. When it is gone again, it is."""
+
+    async def main(runtime: Runtime) -> bool:
+        storage = Storage(runtime, [])
+        storage.work.is_store_open = False
+        storage.access.values = [encode(each) for each in finished(FIRST, SECOND)]
+        known = SimpleNamespace(topics=set[Any]())
+        topics = KnownTopics(lambda each: each in known.topics, lambda _: True, 0)
+        deleted = DeletedPartitions(storage.work, 0, 1, topics)
+        deleted.begin()
+        await after(300)
+        known.topics.add(TOPIC_ID)
+        storage.work.is_store_open = True
+        await after(300)
+        assert len(storage.access.values) == 4
+        assert not storage.upload.removed
+        known.topics.clear()
+        await until(lambda: len(storage.upload.removed) == 2)
+        await deleted.aclose()
         return True
 
     assert simulate(main)

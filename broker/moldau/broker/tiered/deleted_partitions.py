@@ -12,6 +12,8 @@ know its topic yet. Its topic is missing in the committed metadata, at two looks
 - this node has known it before, or
 - the history of the metadata has its deletion, or
 - its records are much older than this node's start, when its metadata were complete.
+
+A topic that is there again, as one that was restored, is not deleted on: what it has is new.
 """
 
 from __future__ import annotations
@@ -67,8 +69,17 @@ class KnownTopics(NamedTuple):
 class DeletedPartition:
     """One partition whose records a metadata partition has; its deletion, once it `begin`s."""
 
-    def __init__(self, work: RemoteWork, key: PartitionKey, topic: str, broker_id: int) -> None:
+    def __init__(
+        self,
+        work: RemoteWork,
+        key: PartitionKey,
+        topic: str,
+        broker_id: int,
+        is_known: Callable[[Uuid], bool],
+    ) -> None:
+        """`is_known` is that of `KnownTopics`."""
         self._work = work
+        self._is_known = is_known
         self.key: Final = key
         self.topic: Final = topic
         self._broker_id = broker_id
@@ -118,7 +129,7 @@ class DeletedPartition:
     def _ready(self, now: float) -> _Work:
         work, remote = self._work, self.core.remote
         wake = now + work.limits.interval_ms / 1000
-        if not work.is_open or self.is_done:
+        if not work.is_open or self.is_done or self._is_known(self.key.topic_id):
             return _Work(_NOTHING, None, wake)
         if remote.deletion is DeletionState.STARTED and len(remote):
             wall_ms = work.now_ms()
@@ -184,7 +195,9 @@ class DeletedPartitions:
         key = key_of(event)
         known = self._found.get(key)
         if known is None:
-            known = DeletedPartition(self._work, key, event.topic, self._broker_id)
+            known = DeletedPartition(
+                self._work, key, event.topic, self._broker_id, self._topics.is_known
+            )
             self._found[key] = known
         known.on_record(event)
 
@@ -201,6 +214,8 @@ class DeletedPartitions:
         for key, each in list(self._found.items()):
             if self._topics.is_known(key.topic_id):
                 each.looks, each.was_known = 0, True
+                if each.is_begun:
+                    await each.aclose()
                 continue
             each.looks += 1
             if each.looks < _LOOKS or key in self._swept or not self._is_deleted(each):
