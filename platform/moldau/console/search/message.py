@@ -14,7 +14,7 @@ from moldau.records import Headers
 
 if TYPE_CHECKING:
     from moldau.client.serdes.texts import Decoded
-    from moldau.console.pages.decoding import Decoder
+    from moldau.console.pages.decoding import Decoder, Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Texts:
         self._mask = mask
         self._reads_whole = reads_whole
         self._most = most
-        self._failed: dict[bytes, str] = {}
+        self._refused: Refusals = {}
 
     async def decoded(self, data: bytes | None, place: Place) -> Decoded | None:
         """Return what a schema says of a key or a value; None if it names no schema, or one by
         which it cannot be read."""
         if self._decoder is None:
             return None
-        return await self._decoder.decoded(data, place, self._failed)
+        return await self._decoder.decoded(data, place, self._refused)
 
     async def text(self, data: bytes | None, place: Place, *, whole: bool = False) -> str:
         """Return a key or a value as text, decoded if there is a registry."""
@@ -76,7 +76,7 @@ class Texts:
     async def _unmasked(self, data: bytes | None, place: Place, most: int) -> str:
         if self._decoder is None:
             return text_of(data, most)
-        return await self._decoder.text(data, place, self._failed, most)
+        return await self._decoder.text(data, place, self._refused, most)
 
     def headers(self, headers: Headers) -> tuple[tuple[str, str], ...]:
         """Return the headers as texts."""
