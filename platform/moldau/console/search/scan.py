@@ -1,15 +1,18 @@
 """Reads the windows of a sweep, and asks a filter which records match.
 
-Invariant: no more than SLICE_S at a time goes into records before others that wait for the event
+Invariants: no more than SLICE_S at a time goes into records before others that wait for the event
 loop have their turn. A window that is not read to its end, as the scan was told to stop, does not
-count.
+count. Of the messages of a window no more are kept than the page may show; a sweep that shows no
+page keeps none, and has them as they are read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from moldau.link.metadata import TopicPartition
@@ -47,11 +50,19 @@ class Pace:
 class _Reading:
     """A window that is being read."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, most: int, *, is_back: bool) -> None:
+        """Keep the last messages if the sweep goes back, else the first ones: `most` of them."""
         self.window = window
         self.records = 0
-        self.messages: list[Message] = []
+        self.messages: deque[Message] = deque(maxlen=most)
         self.edge_ms: int | None = None
+        self._most = most
+        self._is_back = is_back
+
+    def keep(self, found: Iterable[Message]) -> None:
+        """Take messages that are behind those before."""
+        room = None if self._is_back else self._most - len(self.messages)
+        self.messages.extend(islice(found, room))
 
 
 class Scan:
@@ -74,27 +85,32 @@ class Scan:
 
     async def run(self, is_over: Callable[[], bool]) -> bool:
         """Read until the sweep is done. Return False if `is_over` has ended it before."""
-        async for _ in self.windows(is_over):
+        async for _ in self.messages(is_over):
             pass
         return self._sweep.is_done
 
-    async def windows(self, is_over: Callable[[], bool]) -> AsyncGenerator[list[Message]]:
-        """Yield the messages of each window that was read, in the order of their offsets."""
-        while (chosen := self._sweep.ready(self._clock.monotonic())) and not is_over():
+    async def messages(self, is_over: Callable[[], bool]) -> AsyncGenerator[list[Message]]:
+        """Yield the messages of a partition as they are read, in the order of their offsets within
+        each window. Those of a window that is read later in part are yielded, too."""
+        sweep = self._sweep
+        while (chosen := sweep.ready(self._clock.monotonic())) and not is_over():
             readings = {
-                TopicPartition(self._topic, each.partition): _Reading(each) for each in chosen
+                TopicPartition(self._topic, each.partition): _Reading(
+                    each, sweep.kept, is_back=sweep.is_back
+                )
+                for each in chosen
             }
             self._seek(readings)
             while True:
                 for place in [each for each in readings if self._is_read(each, readings[each])]:
                     done = readings.pop(place)
-                    self._sweep.on_window(done.window, done.records, done.messages, done.edge_ms)
-                    yield done.messages
+                    sweep.on_window(done.window, done.records, [*done.messages], done.edge_ms)
                 if not readings:
                     break
                 if is_over():
                     return
-                await self._read(readings)
+                async for found in self._read(readings):
+                    yield found
 
     def _seek(self, readings: dict[TopicPartition, _Reading]) -> None:
         consumer = self._consumer
@@ -108,7 +124,9 @@ class Scan:
         _, low, high = reading.window
         return low >= high or (self._consumer.position(place) or 0) >= high
 
-    async def _read(self, readings: dict[TopicPartition, _Reading]) -> None:
+    async def _read(
+        self, readings: dict[TopicPartition, _Reading]
+    ) -> AsyncGenerator[list[Message]]:
         """Read some records of the windows."""
         parts = await self._consumer.poll_batches(
             _POLL_S, max_records=SLICE_RECORDS, partitions=list(readings)
@@ -118,8 +136,9 @@ class Scan:
             _, low, high = reading.window
             count, found = await self._matching.chosen(part, low, high, self._pace.rest)
             reading.records += count
-            reading.messages += found
+            reading.keep(found)
             self._note_edge(reading, part.offsets, part.timestamps)
+            yield found
             await self._pace.rest()
 
     def _note_edge(

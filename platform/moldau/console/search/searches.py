@@ -313,8 +313,8 @@ class Searches:
                 low, high = await _edges(consumer, wanted, bounds, self._clock.wall_ms())
                 sweep = Sweep(low, high, is_back=False, most=None)
                 scan = Scan(consumer, self._clock, wanted.topic, sweep, matching)
-                async with aclosing(scan.windows(lambda: connection.is_ending)) as windows:
-                    async for messages in windows:
+                async with aclosing(scan.messages(lambda: connection.is_ending)) as found:
+                    async for messages in found:
                         yield messages
         finally:
             self._exports[owner] -= 1

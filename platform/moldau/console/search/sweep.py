@@ -99,6 +99,11 @@ class Sweep:
         self._began: float | None = None
 
     @property
+    def kept(self) -> int:
+        """How many messages of a window it takes."""
+        return 0 if self._most is None else self._most + 1
+
+    @property
     def covered(self) -> int:
         """The offsets that were read."""
         lanes = self._lanes.values()
@@ -162,8 +167,9 @@ class Sweep:
     def on_window(
         self, window: Window, records: int, messages: list[Message], time_ms: int | None
     ) -> None:
-        """A window was read: it has so many records, these messages in the order of their offsets,
-        and at the edge to which the sweep goes a record of this time."""
+        """A window was read: it has so many records, these messages in the order of their offsets
+        (`kept` of those where the sweep comes to it are enough), and at the edge to which the sweep
+        goes a record of this time."""
         self._round.remove(window)
         lane = self._lanes[window.partition]
         lane.at = window.low if self.is_back else window.high
