@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, Final
+
+import pytest
 
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import FetchedRecords
 from moldau.console.search.matching import Matching
 from moldau.console.search.message import Message
-from moldau.console.search.scan import Scan
+from moldau.console.search.query import MessageQuery
+from moldau.console.search.scan import STUCK_S, Scan
+from moldau.console.search.searches import Searches, Wanted
 from moldau.console.search.sweep import SHOWN, Sweep, Window
+from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
 from moldau.records.builder import BatchBuilder
 from tests.console.hand_clock import HandClock
@@ -38,6 +45,14 @@ class Log:
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         self._at = offset
+
+    async def beginning_offsets(
+        self, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    async def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, self._end)
 
     async def poll_batches(
         self, timeout_s: float, *, max_records: int, partitions: Collection[TopicPartition]
@@ -103,5 +118,43 @@ def test_a_download_has_messages_as_they_are_read_and_keeps_none() -> None:
         assert longest <= POLLED
         assert sweep.most_given == 0
         assert sweep.records == 5_000
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("most", [SHOWN, None])
+def test_a_partition_that_gives_nothing_more_fails_the_scan(most: int | None) -> None:
+    """As of a topic that was made anew: it ends before the offset that the old one had."""
+
+    async def run() -> None:
+        clock = HandClock()
+        sweep = Sweep({0: 0}, {0: 1_000}, is_back=False, most=most)
+        with pytest.raises(MoldauError, match="nothing was read for 30 s"):
+            await scan_of(sweep, 10, clock).run(lambda: clock.now_s > 10 * STUCK_S)
+        assert sweep.records == 0, "its window was not read to its end"
+
+    asyncio.run(run())
+
+
+def test_a_download_that_the_end_of_the_console_cuts_off_fails() -> None:
+    async def run() -> None:
+        clock = HandClock()
+
+        @asynccontextmanager
+        async def consumer() -> AsyncIterator[Any]:
+            yield Log(5_000, clock)
+
+        connection: Any = SimpleNamespace(consumer=consumer, decoder=None, is_ending=False)
+        runtime: Any = SimpleNamespace(clock=clock)
+        wanted = Wanted("t", [0], MessageQuery(start="oldest"), None)
+        read = 0
+        with pytest.raises(MoldauError, match="the console ends"):
+            async for messages in Searches(connection, runtime).exported("ann", wanted):
+                read += len(messages)
+                connection.is_ending = read > 1_000
+        assert 1_000 < read < 5_000
+        connection.is_ending = False
+        whole = [len(each) async for each in Searches(connection, runtime).exported("ann", wanted)]
+        assert sum(whole) == 5_000
 
     asyncio.run(run())

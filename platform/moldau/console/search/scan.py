@@ -3,7 +3,7 @@
 Invariants: no more than SLICE_S at a time goes into records before others that wait for the event
 loop have their turn. A window that is not read to its end, as the scan was told to stop, does not
 count. Of the messages of a window no more are kept than the page may show; a sweep that shows no
-page keeps none, and has them as they are read.
+page keeps none, and has them as they are read. A scan that comes no further for STUCK_S fails.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 SLICE_S: Final = 0.003
 SLICE_RECORDS: Final = 4_000
+STUCK_S: Final = 30.0
+"""How long partitions may give nothing. A leader that is elected anew takes less."""
 _POLL_S: Final = 0.5
 _TURNS: Final = 2
 """How often others have their turn between two slices: an answer to a page goes through several."""
@@ -84,15 +87,17 @@ class Scan:
         self._pace = Pace(clock)
 
     async def run(self, is_over: Callable[[], bool]) -> bool:
-        """Read until the sweep is done. Return False if `is_over` has ended it before."""
+        """Read until the sweep is done. Return False if `is_over` has ended it before. Raise
+        MoldauError if it comes no further."""
         async for _ in self.messages(is_over):
             pass
         return self._sweep.is_done
 
     async def messages(self, is_over: Callable[[], bool]) -> AsyncGenerator[list[Message]]:
         """Yield the messages of a partition as they are read, in the order of their offsets within
-        each window. Those of a window that is read later in part are yielded, too."""
-        sweep = self._sweep
+        each window, also of a window that is not read to its end. Raise MoldauError if the
+        partitions that are left give nothing for STUCK_S."""
+        sweep, moved = self._sweep, self._clock.monotonic()
         while (chosen := sweep.ready(self._clock.monotonic())) and not is_over():
             readings = {
                 TopicPartition(self._topic, each.partition): _Reading(
@@ -109,8 +114,14 @@ class Scan:
                     break
                 if is_over():
                     return
+                before = self._positions(readings)
                 async for found in self._read(readings):
                     yield found
+                now = self._clock.monotonic()
+                if self._positions(readings) != before:
+                    moved = now
+                elif now - moved > STUCK_S:
+                    raise self._stuck(readings)
 
     def _seek(self, readings: dict[TopicPartition, _Reading]) -> None:
         consumer = self._consumer
@@ -123,6 +134,20 @@ class Scan:
     def _is_read(self, place: TopicPartition, reading: _Reading) -> bool:
         _, low, high = reading.window
         return low >= high or (self._consumer.position(place) or 0) >= high
+
+    def _positions(self, places: Iterable[TopicPartition]) -> list[int | None]:
+        return [self._consumer.position(each) for each in places]
+
+    def _stuck(self, readings: dict[TopicPartition, _Reading]) -> MoldauError:
+        place, reading = next(iter(readings.items()))
+        return MoldauError(
+            f"nothing was read for {STUCK_S:.0f} s: the leader does not answer, or the topic was "
+            "deleted or made anew: load the page again",
+            topic=place.topic,
+            partition=place.partition,
+            offset=self._consumer.position(place),
+            end=reading.window.high,
+        )
 
     async def _read(
         self, readings: dict[TopicPartition, _Reading]

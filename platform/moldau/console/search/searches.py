@@ -304,7 +304,7 @@ class Searches:
 
     async def exported(self, owner: str, wanted: Wanted) -> AsyncGenerator[list[Message]]:
         """Yield all messages of a part, the oldest of each partition first, with all of their
-        texts. Raise BadForm."""
+        texts. Raise BadForm, and MoldauError if it ends before all was read."""
         connection, matching = self._connection, self.matching(wanted, whole=True)
         self._exports[owner] += 1
         try:
@@ -316,6 +316,8 @@ class Searches:
                 async with aclosing(scan.messages(lambda: connection.is_ending)) as found:
                     async for messages in found:
                         yield messages
+                if not sweep.is_done:
+                    raise MoldauError("the console ends: what follows was not read")
         finally:
             self._exports[owner] -= 1
 
