@@ -77,3 +77,21 @@ def test_a_text_is_looked_for_as_it_is_shown(text: str, found: int) -> None:
 def test_what_is_no_expression_is_refused_with_its_field() -> None:
     with pytest.raises(BadForm, match="where: there is no valu"):
         Matching(None, None, "valu.x > 1")
+
+
+def test_others_have_their_turn_after_each_large_record() -> None:
+    rests = 0
+
+    async def rest() -> None:
+        nonlocal rests
+        rests += 1
+
+    builder = BatchBuilder(1 << 24)
+    for at in range(20):
+        builder.append(at, b"k", b"v" * 100_000, ())
+    data = bytes(builder.build())
+    found = FetchedRecords(TopicPartition("t", 0), 0, data, None, 20)
+    columns = found.take_columns(20, check_crc=True)
+    assert columns is not None
+    asyncio.run(Matching(None, None, "offset >= 0").chosen(columns, 0, 20, rest))
+    assert rests == 20

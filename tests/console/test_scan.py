@@ -147,14 +147,16 @@ def test_a_download_that_the_end_of_the_console_cuts_off_fails() -> None:
         connection: Any = SimpleNamespace(consumer=consumer, decoder=None, is_ending=False)
         runtime: Any = SimpleNamespace(clock=clock)
         wanted = Wanted("t", [0], MessageQuery(start="oldest"), None)
-        read = 0
-        with pytest.raises(MoldauError, match="the console ends"):
+
+        async def read(most: int) -> int:
+            count, connection.is_ending = 0, False
             async for messages in Searches(connection, runtime).exported("ann", wanted):
-                read += len(messages)
-                connection.is_ending = read > 1_000
-        assert 1_000 < read < 5_000
-        connection.is_ending = False
-        whole = [len(each) async for each in Searches(connection, runtime).exported("ann", wanted)]
-        assert sum(whole) == 5_000
+                count += len(messages)
+                connection.is_ending = count > most
+            return count
+
+        assert await read(5_000) == 5_000
+        with pytest.raises(MoldauError, match="the console ends"):
+            await read(1_000)
 
     asyncio.run(run())

@@ -6,10 +6,11 @@ import asyncio
 import csv
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from html import unescape
 from io import StringIO
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx2
 import pytest
@@ -17,7 +18,9 @@ import pytest
 from moldau.console.access.policy_file import read_policy
 from moldau.console.access.visitor import Access
 from moldau.console.search import searches
+from moldau.console.search.export import FORMATS, PIECE, Format, pieces
 from moldau.console.search.matching import Matching
+from moldau.console.search.message import Message
 from moldau.console.search.sweep import SHOWN
 from moldau.testing import EmbeddedBroker
 from tests.console.cells import Cells
@@ -286,6 +289,31 @@ def test_what_matches_is_downloaded_as_lines(monkeypatch: pytest.MonkeyPatch) ->
         assert "downloads of yours are running" in (await client.get(path)).text
 
     on_orders(check, 300)
+
+
+def test_a_download_is_written_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(client: httpx2.AsyncClient, servers: str) -> None:
+        form, sizes = FORMATS["json"], list[int]()
+
+        def noted(topic: str, messages: Iterable[Message]) -> str:
+            given = list(messages)
+            sizes.append(len(given))
+            return form.lines(topic, given)
+
+        monkeypatch.setitem(cast("dict[str, Format]", FORMATS), "json", replace(form, lines=noted))
+        found = (await client.get("/topics/orders/download")).text
+        assert len(found.splitlines()) == sum(sizes) == 300
+        assert max(sizes) <= PIECE
+
+    on_orders(check, 300)
+
+
+def test_a_large_message_ends_its_piece() -> None:
+    sizes = [1, 1, 1 << 20, 1, *[1] * 50]
+    messages = [Message(0, at, 0, "", "", (), size) for at, size in enumerate(sizes)]
+    made = list(pieces(messages))
+    assert [each.offset for piece in made for each in piece] == [*range(len(sizes))]
+    assert [len(piece) for piece in made] == [3, PIECE, 51 - PIECE]
 
 
 def test_a_download_has_no_more_than_its_visitor_sees() -> None:

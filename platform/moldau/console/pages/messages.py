@@ -22,7 +22,7 @@ from moldau.console.pages.encoding import Encoder, headers_of, value_form
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.schema_form import SchemaField, json_of, typed_of
 from moldau.console.pages.texts import indented, moment
-from moldau.console.search.export import FORMATS
+from moldau.console.search.export import FORMATS, pieces
 from moldau.console.search.message import Message
 from moldau.console.search.query import FROMS, MessageQuery, chosen, readable
 from moldau.console.search.searches import FoundMessages, Search, SearchState, Wanted
@@ -196,6 +196,7 @@ class MessagePages:
         wanted = Wanted(topic.name, indexes, query, visitor_of(request).mask(topic.name))
         owner, searches, form = _owner(request), self._connection.searches, FORMATS[kind]
         searches.check(owner, wanted)
+        pace = searches.pace()
 
         async def lines() -> AsyncIterator[str]:
             yield form.first
@@ -205,7 +206,9 @@ class MessagePages:
                         if not is_still_in(request):
                             yield form.failure("the session has ended")
                             return
-                        yield form.lines(topic.name, messages)
+                        for piece in pieces(messages):
+                            yield form.lines(topic.name, piece)
+                            await pace.rest()
             except MoldauError as error:
                 yield form.failure(str(error))
             if gone:

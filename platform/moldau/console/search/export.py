@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Final
@@ -17,6 +17,24 @@ from moldau.console.pages.texts import moment
 from moldau.console.search.message import Message
 
 _COLUMNS: Final = ("partition", "offset", "timestamp", "time", "key", "value", "headers")
+
+
+PIECE: Final = 32
+"""Messages that are written at once, at most."""
+PIECE_BYTES: Final = 1 << 14
+
+
+def pieces(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Yield the messages in pieces that are quickly written; a large one ends its piece."""
+    piece, size = list[Message](), 0
+    for each in messages:
+        piece.append(each)
+        size += each.size_bytes
+        if len(piece) >= PIECE or size >= PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def json_lines(topic: str, messages: Iterable[Message]) -> str:

@@ -38,6 +38,8 @@ _FEW: Final = 4
 _NONE: Final[tuple[int, ...]] = (0,)
 _BETWEEN: Final = 32
 """Records that are asked between two looks at the clock."""
+_LARGE: Final = 1 << 14
+"""After a record with so many bytes comes a look at the clock."""
 
 
 class Matching:
@@ -89,7 +91,7 @@ class Matching:
             message = await self.message(record)
             if message is not None:
                 found.append(message)
-            if index % _BETWEEN == 0:
+            if index % _BETWEEN == 0 or _size_of(record) >= _LARGE:
                 await rest()
         return last - first, found
 
@@ -153,6 +155,10 @@ class Matching:
             if not left:
                 break
         return left
+
+
+def _size_of(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def _filter_of(where: str) -> RecordFilter:

@@ -23,7 +23,7 @@ from moldau.config.times import parse_time_ms
 from moldau.console.pages.rendering import BadForm
 from moldau.console.search.matching import Matching
 from moldau.console.search.query import MessageQuery, chosen, edge_of, edge_text
-from moldau.console.search.scan import Scan
+from moldau.console.search.scan import Pace, Scan
 from moldau.console.search.sweep import MessagePage, Sweep
 from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
@@ -295,6 +295,10 @@ class Searches:
         ]
         for key in gone:
             del self._searches[key]
+
+    def pace(self) -> Pace:
+        """Return a pace for work on what was found."""
+        return Pace(self._clock)
 
     def check(self, owner: str, wanted: Wanted) -> None:
         """Raise BadForm if `exported` would for what is wanted."""
