@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from html import unescape
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 from moldau.client import Consumer
 from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.console.pages import schema_form
 from moldau.console.pages.rendering import BadForm
-from moldau.console.pages.schema_form import SchemaField, form_of_schema, json_of, typed_of
+from moldau.console.pages.schema_form import (
+    FIELDS_MAX,
+    SchemaField,
+    form_of_schema,
+    json_of,
+    typed_of,
+)
 from moldau.link.metadata import TopicPartition
 from moldau.testing import SyncEmbeddedBroker
 from moldau.values.schema import AVRO, JSON, PROTOBUF, Schema
@@ -142,6 +150,39 @@ def test_an_object_of_json_schema_leaves_out_what_is_not_required() -> None:
 )
 def test_what_is_no_record_or_too_large_has_no_form(kind: str, parsed: Any) -> None:
     assert form_of_schema(kind, parsed) is None
+
+
+WIDE: Final = 20
+
+
+def recursive(kind: str) -> Any:
+    """A schema of a record with WIDE fields, each of which may have the record again."""
+    names = [f"f{at}" for at in range(WIDE)]
+    if kind == AVRO:
+        fields = [{"name": each, "type": ["null", "Node"]} for each in names]
+        return {"type": "record", "name": "Node", "fields": fields}
+    if kind == JSON:
+        node = {"type": "object", "properties": {each: {"$ref": "#/$defs/n"} for each in names}}
+        return {**node, "$defs": {"n": node}}
+    found = [SimpleNamespace(name=each, type_name=".Node", type=11, label=1) for each in names]
+    message = SimpleNamespace(name="Node", field=found, nested_type=[], enum_type=[])
+    return SimpleNamespace(package="", message_type=[message], enum_type=[])
+
+
+@pytest.mark.parametrize("kind", [AVRO, JSON, PROTOBUF])
+def test_a_record_in_itself_is_given_up_before_it_is_made(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+
+    def counted(*given: Any, **more: Any) -> SchemaField:
+        nonlocal made
+        made += 1
+        assert made <= 20 * FIELDS_MAX
+        return SchemaField(*given, **more)
+
+    monkeypatch.setattr(schema_form, "SchemaField", counted)
+    assert form_of_schema(kind, recursive(kind)) is None
 
 
 @pytest.mark.real

@@ -22,6 +22,7 @@ from moldau.values.schema import AVRO, JSON, PROTOBUF
 DEEP: Final = 5
 """Records within records that a form shows; deeper ones are JSON."""
 FIELDS_MAX: Final = 200
+"""Fields of a form, without the records that they stand in."""
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 _AVRO: Final = {
     "string": "text",
@@ -77,19 +78,42 @@ class SchemaField:
             yield from each.leaves()
 
 
+class _TooLarge(Exception):
+    """A schema has more fields than a form shows."""
+
+
+class _Room:
+    """Counts the fields as they are made: those of a record that has itself in it multiply."""
+
+    def __init__(self) -> None:
+        # Each record but an empty one has a field, and it is in fewer than DEEP others.
+        self._left = FIELDS_MAX * (DEEP + 1)
+
+    def take(self) -> None:
+        """Note a field that is about to be made. Raise _TooLarge."""
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLarge
+
+
 def form_of_schema(kind: str, parsed: Any) -> SchemaField | None:
     """Return the record of a schema: of Avro and JSON Schema the parsed JSON, of Protobuf the
     descriptor of the file. None if it is no record, or too large for a form."""
-    made: SchemaField | None = None
-    if kind == AVRO:
-        made = _Avro().field("", "", parsed)
-    elif kind == JSON and isinstance(parsed, dict):
-        made = _JsonSchema(parsed).field("", "", parsed, is_optional=False)
-    elif kind == PROTOBUF:
-        made = _Protobuf(parsed).first()
+    try:
+        made = _made(kind, parsed)
+    except _TooLarge:
+        return None
     if made is None or made.kind is not Kind.RECORD or not made.fields:
         return None
     return made if sum(1 for _ in made.leaves()) <= FIELDS_MAX else None
+
+
+def _made(kind: str, parsed: Any) -> SchemaField | None:
+    if kind == AVRO:
+        return _Avro().field("", "", parsed)
+    if kind == JSON and isinstance(parsed, dict):
+        return _JsonSchema(parsed).field("", "", parsed, is_optional=False)
+    return _Protobuf(parsed).first() if kind == PROTOBUF else None
 
 
 def json_of(record: SchemaField, typed: Mapping[str, str]) -> str:
@@ -166,6 +190,7 @@ class _Avro:
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
         self._depth = 0
+        self._room = _Room()
 
     def field(self, name: str, path: str, schema: Any) -> SchemaField:
         if isinstance(schema, list):
@@ -212,6 +237,7 @@ class _Avro:
         self._depth += 1
         found = []
         for each in schema["fields"]:
+            self._room.take()
             inner = self.field(each["name"], _below(path, each["name"]), each["type"])
             inner = replace(inner, doc=each.get("doc", inner.doc))
             if "default" in each and inner.kind is not Kind.RECORD:
@@ -238,8 +264,10 @@ class _JsonSchema:
     def __init__(self, whole: dict[str, Any]) -> None:
         self._whole = whole
         self._depth = 0
+        self._room = _Room()
 
     def field(self, name: str, path: str, schema: Any, *, is_optional: bool) -> SchemaField:
+        self._room.take()
         schema = self._resolved(schema)
         doc = str(schema.get("description") or schema.get("title") or "")
         facts: dict[str, Any] = {
@@ -289,6 +317,7 @@ class _Protobuf:
     def __init__(self, file: Any) -> None:
         self._file = file
         self._depth = 0
+        self._room = _Room()
         self._types: dict[str, Any] = {}
         self._note(f".{file.package}" if file.package else "", file.message_type, file.enum_type)
 
@@ -313,6 +342,7 @@ class _Protobuf:
         )
 
     def _field(self, path: str, each: Any) -> SchemaField:
+        self._room.take()
         known = self._types.get(each.type_name)
         is_plain = each.label != _REPEATED
         if is_plain and each.type == _MESSAGE and known is not None and self._depth < DEEP:
