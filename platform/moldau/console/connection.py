@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moldau.cli.commands.registry_place import URL
 from moldau.client import Admin, Consumer, Producer
-from moldau.client.settings.serdes import SERDE_ROWS
+from moldau.client.settings import serdes as rows
 from moldau.console.apis.connect import ConnectApi
 from moldau.console.apis.services import LinkedServices
 from moldau.console.pages.decoding import Decoder
@@ -18,8 +18,18 @@ from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic
 from moldau.runtime import Runtime
 
-_OF_REGISTRY: Final = frozenset(name for row in SERDE_ROWS for name in (row.name, *row.aliases))
+_OF_REGISTRY: Final = frozenset(
+    name for row in rows.SERDE_ROWS for name in (row.name, *row.aliases)
+)
 _TIMEOUTS: Final = {"default.api.timeout.ms": "15000", "client.id": "moldau-console"}
+_REGISTRY_DEFAULTS: Final = {
+    rows.connect_timeout_ms.name: "2000",
+    rows.read_timeout_ms.name: "5000",
+    rows.retries_max.name: "0",
+    rows.latest_cache_ttl_s.name: "5",
+}
+"""Of the registry's client here: a page waits for it, and shows a schema that is registered since.
+Settings that are given go first."""
 _READER: Final = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "earliest",
@@ -51,7 +61,10 @@ class Connection:
         by_registry = {name: text for name, text in settings.items() if name in _OF_REGISTRY}
         own = {name: text for name, text in settings.items() if name not in _OF_REGISTRY}
         self._settings = {**_TIMEOUTS, **own}
-        self.decoder = None if registry is None else Decoder({**by_registry, URL: registry})
+        self.decoder: Decoder | None = None
+        if registry is not None:
+            of_decoder = {**_REGISTRY_DEFAULTS, **by_registry, URL: registry}
+            self.decoder = Decoder(of_decoder, runtime.clock)
         self._admin: Admin | None = None
         self._kept: list[Consumer[bytes, bytes]] = []
         self._is_closed = False

@@ -71,10 +71,11 @@ class Encoder:
 
 async def value_form(decoder: Decoder | None, topic: str) -> tuple[str, SchemaField] | None:
     """Return the subject and version of a topic's values, and the form that their schema makes;
-    None if there is none. Raise RegistryError."""
+    None if there is none. Raise RegistryError, also if the registry did not answer just before."""
     if decoder is None:
         return None
-    found = await Encoder(decoder).schema(Place(topic, False))
+    encoder = Encoder(decoder)
+    found = await decoder.asked(lambda _: encoder.schema(Place(topic, False)))
     if found is None:
         return None
     schema, parsed = found.schema, None
@@ -82,7 +83,8 @@ async def value_form(decoder: Decoder | None, topic: str) -> tuple[str, SchemaFi
         if schema.type == PROTOBUF:
             from moldau.values.protobuf.files import descriptor_of
 
-            whole = await decoder.registry().schema(found.id, format="serialized")
+            number = found.id
+            whole = await decoder.asked(lambda it: it.schema(number, format="serialized"))
             parsed = descriptor_of(whole.text)
         else:
             parsed = json.loads(schema.text)

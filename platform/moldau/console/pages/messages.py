@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -28,6 +28,9 @@ from moldau.console.search.query import FROMS, MessageQuery, chosen, readable
 from moldau.console.search.searches import FoundMessages, Search, SearchState, Wanted
 from moldau.errors import MoldauError
 from moldau.link.metadata import Topic, TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.client.serdes.registry.client import SchemaRegistry
 
 _POLL_S: Final = 0.5
 _FOLLOWED: Final = 500
@@ -154,7 +157,7 @@ class MessagePages:
             if not name.isdecimal():
                 continue  # a GUID: the registry finds no subject by it
             try:
-                self._known_schemas[name] = await decoder.registry().schema_versions(int(name))
+                self._known_schemas[name] = await decoder.asked(_versions_of(int(name)))
             except MoldauError:
                 break  # it is down, or does not have it: the id stands alone
         if len(self._known_schemas) > _SCHEMAS_MAX:
@@ -274,6 +277,12 @@ class MessagePages:
         async with self._connection.producer() as producer:
             await producer.send_and_wait(topic.name, data, **options)
         return see(topic_path(topic.name, "/messages"))
+
+
+def _versions_of(
+    schema_id: int,
+) -> Callable[[SchemaRegistry], Awaitable[list[tuple[str, int]]]]:
+    return lambda registry: registry.schema_versions(schema_id)
 
 
 def _is_part(request: Request) -> bool:
