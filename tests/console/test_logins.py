@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,12 +20,14 @@ from moldau.console.access.oidc import LoginFailed, Oidc, OidcClient, groups_in
 from moldau.console.access.oidc import Provider as Said
 from moldau.console.access.roles import BY_CLAIM, Policy
 from moldau.console.access.visitor import Access
+from moldau.console.search import searches
 from moldau.console.server import served
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.login import PAGE, console, log_in, to_provider
 from tests.console.provider import CLIENT_ID, SECRET, Provider
+from tests.console.shown import POLL
 
 pytestmark = pytest.mark.real
 
@@ -126,6 +129,21 @@ def test_a_followed_topic_shows_nothing_after_the_logout() -> None:
             assert {each async for each in lines} <= {"", ": alive"}
         client.cookies.update(cookies)
         assert (await client.get("/topics/orders/tail")).status_code == 401
+
+    with_console(check)
+
+
+def test_a_search_of_one_session_is_not_seen_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(client: httpx2.AsyncClient, at: Provider) -> None:
+        monkeypatch.setattr(searches, "AT_ONCE_S", 0.0)
+        await log_in(client, "ann")
+        page = await client.get("/topics/orders/messages", params={"where": "offset >= 0"})
+        path = unescape(POLL.findall(page.text)[0]).partition("?")[0]
+        part = {"HX-Target": "progress"}
+        assert (await client.get(path, headers=part)).status_code == 200
+        client.cookies.clear()
+        await log_in(client, "ann")
+        assert (await client.get(path, headers=part)).status_code == 204
 
     with_console(check)
 

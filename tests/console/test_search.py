@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from moldau.console.access.policy_file import read_policy
+from moldau.console.access.roles import Visitor
 from moldau.console.access.visitor import Access
 from moldau.console.search import searches
 from moldau.console.search.export import FORMATS, PIECE, Format, pieces
@@ -204,6 +205,28 @@ def test_a_search_is_stopped_by_its_visitor_and_seen_by_no_other(
         stopped = await stopping
         assert "stopped there" in stopped.text
         assert not POLL.search(stopped.text)
+
+    access = Access(policy=read_policy(POLICY, "roles.yaml").policy)
+    on_orders(check, 9, access)
+
+
+def test_a_search_is_not_seen_with_another_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(client: httpx2.AsyncClient, servers: str) -> None:
+        held = Held(monkeypatch)
+        client.auth = httpx2.BasicAuth("ann", "-")
+        query = {"where": "offset >= 0"}
+        with monkeypatch.context() as patch:
+            patch.setattr(Visitor, "mask", lambda visitor, topic: None)
+            page = await client.get("/topics/orders/messages", params=query)
+        (path,) = map(unescape, POLL.findall(page.text))
+        seen = await client.get(path.partition("?")[0], headers={"HX-Target": "progress"})
+        assert (seen.status_code, seen.headers["HX-Refresh"]) == (204, "true")
+        masked = await client.get("/topics/orders/messages", params=query)
+        assert path not in map(unescape, POLL.findall(masked.text))
+        held.gate.set()
+        found = await finished(client, masked)
+        assert "***" in found.text
+        assert "example.org" not in found.text
 
     access = Access(policy=read_policy(POLICY, "roles.yaml").policy)
     on_orders(check, 9, access)

@@ -21,8 +21,8 @@ from starlette.routing import Route
 
 from moldau.console.access.oidc import LoginFailed, Oidc, Pending
 from moldau.console.access.roles import Login
-from moldau.console.access.routes import STILL
-from moldau.console.access.sessions import LOGIN_S, LONGEST_S, Seal, Sessions
+from moldau.console.access.routes import SESSION, STILL
+from moldau.console.access.sessions import LOGIN_S, LONGEST_S, Seal, Sessions, name_of
 from moldau.console.access.visitor import Access, proven_by
 from moldau.console.pages.health import is_probe
 from moldau.console.pages.rendering import Renderer
@@ -60,6 +60,12 @@ class Logins:
             return self._prove(request)
         cookie = request.cookies.get(self._name(request, _SESSION), "")
         return self._sessions.find(cookie, self._clock.monotonic()) if cookie else None
+
+    def session_name(self, request: Request) -> str:
+        """Return what names the session of a request; an empty text without one."""
+        cookie = request.cookies.get(self._name(request, _SESSION), "")
+        is_session = cookie and not request.headers.get("authorization", "")
+        return name_of(cookie) if is_session else ""
 
     # The addresses.
 
@@ -185,6 +191,7 @@ class LoginPages:
             login = self._logins.login(request)
             if login is not None:
                 state["login"] = login
+                state[SESSION] = self._logins.session_name(request)
                 state[STILL] = lambda: self._logins.login(request) is not None
             is_open = path in _OPEN or path.startswith(_ASSETS) or is_probe(request.method, path)
             if login is None and not is_open:

@@ -96,8 +96,17 @@ class Mask:
     """What is hidden of the messages of one topic."""
 
     def __init__(self, rules: Sequence[MaskRule], hash_key: bytes) -> None:
-        self._rules = rules
+        self._rules = tuple(rules)
         self._hash_key = hash_key
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other hides the same in the same way."""
+        if not isinstance(other, Mask):
+            return NotImplemented
+        return (self._rules, self._hash_key) == (other._rules, other._hash_key)
+
+    def __hash__(self) -> int:
+        return hash((self._rules, self._hash_key))
 
     @property
     def hides_keys(self) -> bool:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 STILL: Final = "is_still_in"
 """In the state of a request with a login: a function that tells whether that still holds."""
+SESSION: Final = "session"
+"""In the state of a request with a session: what names it, without being its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,12 @@ def is_still_in(request: Request) -> bool:
     """Whether the login of a request that goes on for long still holds."""
     asked: Callable[[], bool] | None = getattr(request.state, STILL, None)
     return asked is None or asked()
+
+
+def session_of(request: Request) -> str:
+    """Return what names the session of a request; an empty text if it has none."""
+    name: str = getattr(request.state, SESSION, "")
+    return name
 
 
 def check_topic(request: Request, topic: str) -> None:

@@ -67,6 +67,11 @@ class Sessions:
         self._found.pop(_hashed(session_id), None)
 
 
+def name_of(session_id: str) -> str:
+    """Return a name of a session that tells nothing of its id."""
+    return _hashed(session_id).hex()
+
+
 def _hashed(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode("utf-8", "replace")).digest()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from moldau.link.http.protection import HttpProtection
     from moldau.runtime.http_door import DoorRefusal
 
-_HIDDEN: Final = frozenset(("key", "value"))
+_HIDDEN: Final = frozenset(("key", "value", "headers"))
 """The fields of a produced record."""
 FIELD: Final = "v."
 """Before the names of a form's fields that are fields of a produced record."""

@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from moldau.client.serdes.contract import Place
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.console.access.roles import Role
-from moldau.console.access.routes import is_still_in, visitor_of
+from moldau.console.access.routes import is_still_in, session_of, visitor_of
 from moldau.console.access.visitor import FIELD
 from moldau.console.connection import Connection
 from moldau.console.pages.encoding import Encoder, headers_of, value_form
@@ -109,8 +109,8 @@ class MessagePages:
 
     def _search(self, request: Request) -> Search | None:
         key, name = request.path_params["key"], request.path_params["name"]
-        found = self._connection.searches.of(_owner(request), key)
-        return found if found is not None and found.topic == name else None
+        mask = visitor_of(request).mask(name)
+        return self._connection.searches.of(_owner(request), key, name, mask)
 
     async def _page(self, request: Request, topic: Topic, shown: _Shown) -> Response:
         found, problem, copied = shown.found, shown.problem, shown.copied
@@ -291,9 +291,10 @@ def _is_part(request: Request) -> bool:
 
 
 def _owner(request: Request) -> str:
-    """Return the owner of the searches that a request may see: its user, at its address."""
+    """Return the owner of the searches that a request may see: its user, at its address, in its
+    session if it has one."""
     address = "-" if request.client is None else request.client.host
-    return f"{visitor_of(request).login.user} {address}"
+    return f"{visitor_of(request).login.user} {address} {session_of(request)}"
 
 
 def to_copy(messages: list[Message], query: Mapping[str, str]) -> Message | None:

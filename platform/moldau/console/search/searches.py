@@ -6,7 +6,8 @@ full, or when the whole topic was read.
 
 Invariants: a visitor has OF_VISITOR searches at most that read, and the console OF_ALL: one that a
 visitor starts in place of an older one ends that. A search that was not looked at for GONE_S ends.
-What it has found is kept for KEPT_S after the last look, for its own visitor alone.
+What it has found is kept for KEPT_S after the last look, for its own visitor alone, and only while
+the same is hidden from it.
 """
 
 from __future__ import annotations
@@ -160,6 +161,7 @@ class Search:
         self.owner = owner
         self.query = run.wanted.query
         self.topic = run.wanted.topic
+        self.mask = run.wanted.mask
         self._run = run
         self._clock = clock
         self._looked_at = clock.monotonic()
@@ -175,8 +177,8 @@ class Search:
 
     def is_like(self, owner: str, wanted: Wanted) -> bool:
         """Whether it reads what a visitor asks for."""
-        is_same = (self.owner, self.topic, self.query) == (owner, wanted.topic, wanted.query)
-        return is_same and self.is_reading
+        own = (self.owner, self.topic, self.query, self.mask)
+        return self.is_reading and own == (owner, wanted.topic, wanted.query, wanted.mask)
 
     def is_ended_of(self, owner: str) -> bool:
         """Whether it is of a visitor, and reads no more."""
@@ -265,11 +267,14 @@ class Searches:
             pass
         return search
 
-    def of(self, owner: str, key: str) -> Search | None:
-        """Return a search of a visitor; None if it has none of this key, or no more."""
+    def of(self, owner: str, key: str, topic: str, mask: Mask | None) -> Search | None:
+        """Return a search of a visitor through a topic of which this is hidden; None if it has none
+        of this key, or no more."""
         self._forget()
         found = self._searches.get(key)
-        return found if found is not None and found.owner == owner else None
+        if found is None:
+            return None
+        return found if (found.owner, found.topic, found.mask) == (owner, topic, mask) else None
 
     def _make_room(self, owner: str) -> None:
         """End the oldest search of a visitor that has too many. Raise BadForm if others have."""
