@@ -18,6 +18,7 @@ from moldau.console.pages.schema_form import (
     FIELDS_MAX,
     SchemaField,
     form_of_schema,
+    is_copied,
     json_of,
     typed_of,
 )
@@ -152,6 +153,59 @@ def test_what_is_no_record_or_too_large_has_no_form(kind: str, parsed: Any) -> N
     assert form_of_schema(kind, parsed) is None
 
 
+COPIED: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": "string"},
+        "any": {},
+        "lines": {"type": "array"},
+        "to": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 12345678901234567890, "name": "Ada", "any": "7", "lines": [1, 2.50, "3"]}',
+        '{"any": {"a": [1e400, null, true, {"b": "c"}]}, "to": {"city": "Wien"}}',
+        '{"any": 7, "lines": []}',
+        "{}",
+    ],
+)
+def test_a_record_is_copied_into_the_form_with_its_types(text: str) -> None:
+    made = form(JSON, COPIED)
+    typed = typed_of(made, text)
+    assert json_of(made, typed) == text
+    assert is_copied(made, typed, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 1, "more": 2}',
+        '{"to": {"city": "Wien", "street": "x"}}',
+        '{"name": 7}',
+        '{"name": null}',
+        '{"name": "two\\nlines"}',
+        '{"name": ""}',
+        '{"id": "x"}',
+        "[]",
+        "no JSON",
+    ],
+)
+def test_a_record_that_the_fields_cannot_hold_is_copied_as_json(text: str) -> None:
+    made = form(JSON, COPIED)
+    assert not is_copied(made, typed_of(made, text), text)
+
+
+def test_a_number_that_protobuf_has_as_a_text_is_copied_into_its_field() -> None:
+    made = form(JSON, COPIED)
+    text = '{"id": "7"}'
+    assert is_copied(made, typed_of(made, text), text)
+
+
 WIDE: Final = 20
 
 
@@ -220,7 +274,15 @@ def test_records_are_sent_from_the_fields_of_each_kind_of_schema(
                 assert f"typed-{kind}-value 1</a>" in answer.text, "which schema wrote it"
                 copy = await client.get(f"{path}?from=offset&at=0&partition=0&copy=1")
                 assert 'value="Wien"' in copy.text, "the fields have the record"
+                assert 'value="fields" checked' in copy.text
                 assert '"Wien"' in unescape(copy.text)
+                if kind != "json-schema":
+                    continue
+                more_of_it = '{"id": 7, "to": {}, "note": "no field"}'
+                raw = {"value": more_of_it, "by": "json", "schema": sent["schema"]}
+                await client.post(path, data=raw)
+                copy = await client.get(f"{path}?from=offset&at=1&partition=0&copy=1")
+                assert 'value="json" checked' in copy.text, "the fields would lose some of it"
         async with Consumer(
             {"bootstrap.servers": servers, "schema.registry.url": url, "value.deserializer": "avro"}
         ) as consumer:

@@ -20,7 +20,7 @@ from moldau.console.access.visitor import FIELD
 from moldau.console.connection import Connection
 from moldau.console.pages.encoding import Encoder, headers_of, value_form
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
-from moldau.console.pages.schema_form import SchemaField, json_of, typed_of
+from moldau.console.pages.schema_form import SchemaField, is_copied, json_of, typed_of
 from moldau.console.pages.texts import indented, moment
 from moldau.console.search.export import FORMATS, pieces
 from moldau.console.search.message import Message
@@ -116,6 +116,9 @@ class MessagePages:
         found, problem, copied = shown.found, shown.problem, shown.copied
         is_part = _is_part(request)
         made = None if is_part else await self._value_form(request, topic.name)
+        value = copied.value if copied else ""
+        typed = {} if made is None else typed_of(made[1], value)
+        is_by_fields = not value or made is None or is_copied(made[1], typed, value)
         name = _PART if is_part else "messages.html"
         # A record that is looked at stays open: rows come again only if there are more of them.
         if is_part and request.query_params.get("seen") == str(len(found.messages)):
@@ -137,7 +140,8 @@ class MessagePages:
             base=topic_path(topic.name),
             schemas=await self._schema_places(found.messages),
             made=made,
-            typed={} if made is None else typed_of(made[1], copied.value if copied else ""),
+            typed=typed,
+            is_by_fields=is_by_fields,
             field=FIELD,
         )
         if is_part:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moldau.console.pages.rendering import BadForm
 from moldau.values.schema import AVRO, JSON, PROTOBUF
@@ -141,9 +141,9 @@ def _leaf(each: SchemaField, typed: Mapping[str, str]) -> str | None:
         if each.is_optional:
             return None
         raise BadForm(f"{each.path}: give a value ({each.type})")
+    if each.choices and text not in each.choices:
+        raise BadForm(f"{each.path}: {', '.join(each.choices)}")
     if each.kind is Kind.TEXT or (each.kind is Kind.CHOICE and each.is_text):
-        if each.choices and text not in each.choices:
-            raise BadForm(f"{each.path}: {', '.join(each.choices)}")
         return json.dumps(text, ensure_ascii=False)
     if each.kind is Kind.NUMBER and not _NUMBER.fullmatch(text.strip()):
         raise BadForm(f"{each.path}: {text} is no number")
@@ -154,13 +154,47 @@ def _leaf(each: SchemaField, typed: Mapping[str, str]) -> str | None:
     return text.strip()
 
 
+class _Number(NamedTuple):
+    """A number of JSON, which is no text."""
+
+    text: str
+
+
 def typed_of(record: SchemaField, text: str) -> dict[str, str]:
     """Return what is typed into the fields for a value in JSON; the defaults without one."""
-    try:
-        value = json.loads(text, parse_float=str, parse_int=str) if text else None
-    except (ValueError, RecursionError):
-        value = None
+    value = _parsed(text)
     return {each.path: _typed(each, value) for each in record.leaves()}
+
+
+def is_copied(record: SchemaField, typed: Mapping[str, str], text: str) -> bool:
+    """Whether what is typed into the fields is the value in JSON: all of it, with its types."""
+    if any("\n" in each or "\r" in each for each in typed.values()):
+        return False  # a field has one line
+    try:
+        return _is_same(_parsed(json_of(record, typed)), _parsed(text))
+    except (BadForm, RecursionError):
+        return False
+
+
+def _is_same(made: Any, value: Any) -> bool:
+    """Whether the JSON of a form is a value. The JSON of Protobuf has some numbers as texts."""
+    if isinstance(made, _Number):
+        return value in (made, made.text)
+    if isinstance(made, dict):
+        is_like = isinstance(value, dict) and made.keys() == value.keys()
+        return is_like and all(_is_same(each, value[name]) for name, each in made.items())
+    if isinstance(made, list):
+        is_like = isinstance(value, list) and len(made) == len(value)
+        return is_like and all(map(_is_same, made, value))
+    return type(made) is type(value) and made == value
+
+
+def _parsed(text: str) -> Any:
+    """Return a value in JSON; None without one."""
+    try:
+        return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _typed(leaf: SchemaField, value: Any) -> str:
@@ -170,7 +204,24 @@ def _typed(leaf: SchemaField, value: Any) -> str:
         value = value.get(name) if isinstance(value, dict) else None
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and leaf.kind is not Kind.JSON:
+        return value
+    try:
+        return _written(value)
+    except RecursionError:
+        return ""
+
+
+def _written(value: Any) -> str:
+    """Return a value as JSON."""
+    if isinstance(value, _Number):
+        return value.text
+    if isinstance(value, dict):
+        fields = (f"{json.dumps(name)}: {_written(each)}" for name, each in value.items())
+        return "{" + ", ".join(fields) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _text(value: Any) -> str:
