@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 import httpx2
 import pytest
 
 from moldau.client import Admin, NewTopic, Producer
+from moldau.client.admin.progress import GroupProgress
 from moldau.client.base.offsets import EARLIEST
+from moldau.client.group.descriptions import ListedGroup
 from moldau.console.access.visitor import Access
+from moldau.console.picture import ClusterLists
+from moldau.console.refresher import Refresher
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing import EmbeddedBroker
 from tests.console.cells import Cells
 from tests.console.forms import confirm
@@ -98,6 +104,43 @@ def test_a_topic_shows_its_groups_and_its_rules() -> None:
         assert "The cluster tells no rules" in page.text, "it has no authorizer"
         assert "No group has committed" in (await client.get("/topics/b/readers")).text
 
+    on_topics(check)
+
+
+def test_share_groups_and_groups_that_do_not_answer_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed, asked = Refresher.groups, Admin.groups_progress
+
+    async def with_share(lists: Refresher) -> ClusterLists:
+        found = await listed(lists)
+        return replace(
+            found, groups=[*found.groups, ListedGroup("fans", "share", "Stable", "share")]
+        )
+
+    async def progress(
+        admin: Admin, groups: Iterable[str]
+    ) -> dict[str, GroupProgress | KafkaError]:
+        names = set(groups)
+        assert names == {"billing", "fans"}
+        found = await asked(admin, names - {"fans"})
+        (like,) = (each for each in found.values() if isinstance(each, GroupProgress))
+        group = replace(like.group, group_id="fans", type="share", state="Stable")
+        return {
+            "fans": replace(like, group=group),
+            "billing": KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        }
+
+    async def check(client: httpx2.AsyncClient, admin: Admin, servers: str) -> None:
+        page = await client.get("/topics/orders/readers")
+        assert Cells(page.text).row("fans")[1:] == ["Stable (share group)", "0", "1", "3"]
+        assert "GROUP_AUTHORIZATION_FAILED" in page.text
+        assert 'href="/groups/billing"' in page.text
+        other = await client.get("/topics/b/readers")
+        assert "No group has committed" not in other.text, "billing may have"
+
+    monkeypatch.setattr(Refresher, "groups", with_share)
+    monkeypatch.setattr(Admin, "groups_progress", progress)
     on_topics(check)
 
 

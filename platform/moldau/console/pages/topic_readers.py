@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.client.admin.progress import GroupProgress
+from moldau.client.group.descriptions import SHARE_TYPE
 from moldau.console.connection import Connection
 from moldau.console.pages.rendering import Renderer
 from moldau.console.picture import kinds
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.operations import acls
 from moldau.protocol.acl_operations import AclResource
 
@@ -30,6 +32,8 @@ class TopicReader:
     """The client of each member, and the partitions of the topic that it has."""
     partitions: int
     lag: int
+    is_share: bool = False
+    """Whether it is a share group: its members have records of a partition in common."""
 
     @classmethod
     def of(cls, progress: GroupProgress, topic: str) -> TopicReader | None:
@@ -44,7 +48,8 @@ class TopicReader:
         if not rows and not members:
             return None
         lag = sum(each.lag or 0 for each in rows)
-        return cls(group.group_id, group.state, tuple(members), len(rows), lag)
+        is_share = group.type == SHARE_TYPE
+        return cls(group.group_id, group.state, tuple(members), len(rows), lag, is_share)
 
 
 class TopicReaders:
@@ -59,13 +64,18 @@ class TopicReaders:
         topic = await self._connection.topic(request.path_params["name"])
         admin = await self._connection.admin()
         listed = await self._connection.lists.groups()
-        names, _ = kinds(listed.groups)
+        names = sorted(chain(*kinds(listed.groups)))
         found = await admin.groups_progress(names[:GROUPS_MAX]) if names else {}
         readers = [
             reader
             for each in found.values()
             if isinstance(each, GroupProgress) and (reader := TopicReader.of(each, topic.name))
         ]
+        failed = {
+            name: str(each)
+            for name, each in found.items()
+            if isinstance(each, KafkaError) and each.code is not ErrorCode.GROUP_ID_NOT_FOUND
+        }
         failure = ""
         rules: list[str] = []
         try:
@@ -78,6 +88,7 @@ class TopicReaders:
             "readers.html",
             topic=topic,
             readers=sorted(readers, key=lambda each: (-each.lag, each.name)),
+            failed=failed,
             unread=max(0, len(names) - GROUPS_MAX),
             rules=rules,
             failure=failure,
