@@ -63,6 +63,29 @@ def test_what_came_after_the_preview_stays_when_a_topic_is_emptied() -> None:
     on_topics(check)
 
 
+@pytest.mark.parametrize("way", ["delete", "empty", "set"])
+def test_a_topic_that_was_made_anew_since_its_preview_stays_as_it_is(way: str) -> None:
+    async def check(client: httpx2.AsyncClient, admin: Admin, servers: str) -> None:
+        form = {"topic:orders": "1", "way": way, "setting": "retention.ms", "value": "1000"}
+        plan = await client.post("/change-topics/plan", data=form)
+        await admin.delete_topic("orders")
+        await admin.create_topic(NewTopic("orders", 2))
+        async with Producer(bootstrap_servers=servers) as producer:
+            await producer.send_and_wait("orders", b"new", partition=1)
+        refused = await confirm(client, plan, typed="orders")
+        assert refused.status_code == 400
+        assert "0 of 1 topics were changed" in refused.text
+        assert "made anew" in refused.text
+        assert "new" in (await client.get("/topics/orders/messages")).text
+        begins = await admin.list_offsets({("orders", 1): EARLIEST})
+        assert [getattr(each, "offset", each) for each in begins.values()] == [0]
+        assert 'value="1000"' not in (await client.get("/topics/orders/settings")).text
+        again = await client.post("/change-topics/plan", data=form)
+        assert (await confirm(client, again, typed="orders")).url.path == "/topics"
+
+    on_topics(check)
+
+
 def test_several_topics_are_set_and_deleted_as_their_previews_say() -> None:
     async def check(client: httpx2.AsyncClient, admin: Admin, servers: str) -> None:
         chosen = {"topic:orders": "1", "topic:b": "1"}

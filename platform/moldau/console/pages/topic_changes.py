@@ -1,6 +1,7 @@
 """Changes of several topics at once: each is shown before it is made, and what was shown is made.
 
-Invariant: records that come after a preview are not deleted by it.
+Invariants: records that come after a preview stay. A topic that was deleted and made anew since
+stays as it is: the form below a preview has the ids of its topics.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ from moldau.console.pages.previews import (
 )
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
+from moldau.ids import format_uuid
+from moldau.link.metadata import Topic
 from moldau.operations import settings, topics
 from moldau.operations.plan import Action, PlanStep
 
-_Make: TypeAlias = Callable[[Admin, str], Awaitable[None]]
+_Make: TypeAlias = Callable[[Admin, Topic], Awaitable[None]]
 PATH: Final = "/change-topics"
 TOPICS_MAX: Final = 100
 _TOPIC: Final = "topic:"
+"""Before the name of a chosen topic: the field has the id that a preview has shown, or _CHOSEN."""
+_CHOSEN: Final = "1"
 _BEFORE: Final = "before:"
 _DELETE, _EMPTY, _SET = "delete", "empty", "set"
 WAYS: Final[Mapping[str, tuple[str, str, Role]]] = {
@@ -69,7 +75,8 @@ class TopicChanges:
         if way not in WAYS:
             raise BadForm(f"way: {', '.join(WAYS)}")
         admin = await self._connection.admin()
-        fields = {f"{_TOPIC}{name}": "1" for name in names}
+        found = await admin.describe_topics(names)
+        fields = {f"{_TOPIC}{name}": _id_of(found[name]) for name in names}
         if way == _DELETE:
             steps = await topics.plan_deletion(admin, names)
         elif way == _EMPTY:
@@ -97,11 +104,16 @@ class TopicChanges:
         names = _names(form)
         check_typed(form, _typed(names))
 
-        async def make(admin: Admin, name: str) -> None:
-            await admin.delete_topic(name)
-            self._connection.lists.change(lambda listed: listed.drop(name))
+        async def make(admin: Admin, topic: Topic) -> None:
+            if topic.has_id:
+                failed = (await admin.delete_topics_by_id([topic.topic_id]))[topic.topic_id]
+                if failed is not None:
+                    raise failed
+            else:
+                await admin.delete_topic(topic.name)
+            self._connection.lists.change(lambda listed: listed.drop(topic.name))
 
-        return await self._each(names, make, "/topics")
+        return await self._each(form, names, make, "/topics")
 
     async def empty(self, request: Request) -> Response:
         """Delete the records that a preview has shown."""
@@ -115,34 +127,53 @@ class TopicChanges:
             raise BadForm("there is nothing to delete")
         check_typed(form, _typed(list(before)))
 
-        async def make(admin: Admin, name: str) -> None:
-            await topics.empty(admin, name, before[name])
+        async def make(admin: Admin, topic: Topic) -> None:
+            await topics.empty(admin, topic.name, before[topic.name])
 
         back = topic_path(next(iter(before))) if form.get("one") else "/topics"
-        return await self._each(list(before), make, back)
+        return await self._each(form, list(before), make, back)
 
     async def set(self, request: Request) -> Response:
         """Set what a preview has shown."""
         form = await form_of(request)
         wanted = {given(form, "setting"): form.get("value", "").strip()}
 
-        async def make(admin: Admin, name: str) -> None:
-            await settings.change(admin, Resource(ResourceType.TOPIC, name), wanted)
+        async def make(admin: Admin, topic: Topic) -> None:
+            await settings.change(admin, Resource(ResourceType.TOPIC, topic.name), wanted)
 
-        return await self._each(_names(form), make, "/topics")
+        return await self._each(form, _names(form), make, "/topics")
 
-    async def _each(self, names: Sequence[str], make: _Make, back: str) -> Response:
+    async def _each(
+        self, form: Mapping[str, str], names: Sequence[str], make: _Make, back: str
+    ) -> Response:
         """Make a change of each topic. Raise BadForm with those that were not changed."""
         admin, failed = await self._connection.admin(), []
+        found = await admin.describe_topics(names)
         for name in names:
             try:
-                await make(admin, name)
+                await make(admin, _shown(found[name], form.get(f"{_TOPIC}{name}", _CHOSEN)))
             except MoldauError as error:
                 failed.append(f"{name}: {error}")
         if failed:
             done = len(names) - len(failed)
             raise BadForm(f"{done} of {len(names)} topics were changed. Not: {'; '.join(failed)}")
         return see(back)
+
+
+def _id_of(topic: Topic | KafkaError) -> str:
+    """Return the id of a topic, as a form has it."""
+    if isinstance(topic, KafkaError) or not topic.has_id:
+        return _CHOSEN
+    return format_uuid(topic.topic_id)
+
+
+def _shown(topic: Topic | KafkaError, shown_id: str) -> Topic:
+    """Return a topic with the id that was shown. Raise MoldauError if it is another one now."""
+    if isinstance(topic, KafkaError):
+        raise topic
+    if shown_id not in (_CHOSEN, _id_of(topic)):
+        raise MoldauError("it was deleted and made anew since it was shown: look at it again")
+    return topic
 
 
 def _names(form: Mapping[str, str]) -> list[str]:
