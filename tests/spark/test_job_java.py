@@ -161,3 +161,43 @@ def test_a_script_that_fails_has_the_traceback_of_python(text: str, tmp_path: Pa
     assert (code, said) == run()
     assert code == 1
     assert "job.py" in said
+
+
+JOB: Final = """
+import pickle, sys, threading
+
+class Order:
+    pass
+
+def later():
+    threading.main_thread().join()
+    pickle.loads(pickle.dumps(Order()))
+    print(Order.__module__, sys.modules["__main__"].Order is Order)
+
+print(__name__, __file__, sys.path[0], sys.argv, __spec__, type(__loader__).__name__)
+threading.Thread(target=later).start()
+"""
+
+
+@pytest.mark.parametrize("safe", ["", "1"])
+def test_a_script_has_the_names_paths_and_threads_of_python(safe: str, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "job.py").write_text(JOB)
+    (tmp_path / "link.py").symlink_to(tmp_path / "real" / "job.py")
+
+    def run(*words: str) -> str:
+        done = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, *words, "link.py", "--day", "1"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONSAFEPATH": safe},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    said = run("-m", "moldau.spark.leashed")
+
+    assert said == run()
+    assert f"{tmp_path}/link.py" in said
+    assert "__main__ True" in said
