@@ -243,7 +243,9 @@ def _add_delete(parser: ArgumentParser) -> None:
 def _delete(arguments: Namespace, context: Context) -> int:
     """Delete the topics. Return FAILED if one of them was not deleted."""
     with opened_admin(arguments, context) as admin:
-        admin.run(lambda client: check_matching_visible(client, arguments.names))
+        words = arguments.names
+        # What is deleted is what is seen: nothing that is hidden is harmed.
+        warn_of_hidden(admin, context, lambda client: check_matching_visible(client, words))
         names = admin.run(
             lambda client: named_topics(client, arguments.names, is_left_out=is_reserved)
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
 from moldau.errors.codes import ErrorCode
-from moldau.operations.hidden import Names, check_chosen_visible, check_visible
+from moldau.operations.hidden import HiddenNames, Names, check_chosen_visible, check_visible
 from moldau.streams.plan.topics import TOPOLOGY_SUFFIX
 
 if TYPE_CHECKING:
@@ -76,8 +76,13 @@ async def check_visible_to_reset(
         return
     if named := [*inputs, *internal]:
         await check_visible(client, dict.fromkeys(named))
-    if not internal:
+    if internal:
+        return
+    try:
         await check_chosen_visible(client, lambda name: is_internal(name, app), [Names(f"{app}-")])
+    except HiddenNames as error:
+        reason = f"{error.reason}; --internal-topics names those to delete"
+        raise HiddenNames(error.code, reason, **error.context) from None
 
 
 async def _check_plan_visible(client: Admin, plan: Plan) -> None:
