@@ -106,9 +106,11 @@ def pytest_collection_modifyitems(
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
-    """What is read stays, and garbage is collected once behind it: a quarter of the CPU less."""
-    gc.disable()
+def pytest_collection(session: pytest.Session) -> None:
+    """What is read stays, and garbage is collected once behind it: a quarter of the CPU less. The
+    process that leads workers reads nothing, so no end of it turns the collection on again."""
+    if not session.config.pluginmanager.has_plugin("dsession"):
+        gc.disable()
 
 
 def pytest_collection_finish() -> None:

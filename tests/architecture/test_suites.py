@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -96,3 +98,21 @@ def test_properties_are_not_judged_by_the_clock() -> None:
     assert settings.default is not None
     assert settings.default.deadline is None
     assert HealthCheck.too_slow in settings.default.suppress_health_check
+
+
+@pytest.mark.parametrize("has_workers", [True, False])
+def test_a_process_that_leads_workers_goes_on_to_collect_garbage(
+    request: pytest.FixtureRequest, *, has_workers: bool
+) -> None:
+    """No collection of tests ends in it, which would turn that on again."""
+    path = str(ROOT / "tests" / "conftest.py")
+    plugins = request.config.pluginmanager.get_plugins()
+    (ours,) = (each for each in plugins if getattr(each, "__file__", None) == path)
+    workers = {"dsession"} if has_workers else set[str]()
+    manager = SimpleNamespace(has_plugin=workers.__contains__)
+    assert gc.isenabled()
+    try:
+        ours.pytest_collection(SimpleNamespace(config=SimpleNamespace(pluginmanager=manager)))
+        assert gc.isenabled() is has_workers
+    finally:
+        gc.enable()
