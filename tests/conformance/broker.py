@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -126,7 +127,8 @@ class MoldauBroker:
 
     def _started(self, log: int, environment: Mapping[str, str]) -> Process | subprocess.Popen[str]:
         if _FORKER.can_start(environment):
-            return _FORKER.start(self._words(), log, environment, self.folder)
+            with suppress(ChildProcessError):
+                return _FORKER.start(self._words(), log, environment, self.folder)
         return subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-m", "moldau.cli", *self._words()],
             stdin=subprocess.DEVNULL,

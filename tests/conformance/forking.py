@@ -15,7 +15,8 @@ exit code, once it has ended.
 
 Invariants: the process that forks has one thread, opens nothing and ends with its parent. It alone
 waits for a child. An environment with other variables of Python than those that it has started with
-needs an interpreter of its own (`can_start`): a test may plant a fault by them.
+needs an interpreter of its own (`can_start`): a test may plant a fault by them. If the process that
+forks has ended, `start` raises ChildProcessError, and then all need one.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Process:
         self._news = news
         pid = news.readline()
         if not pid:
+            news.close()
+            stdout.close()
             raise ChildProcessError("the process that forks has ended")
         self.pid = int(pid)
 
@@ -95,25 +98,33 @@ class Forker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
+        self._has_ended = False
+        self.server: subprocess.Popen[bytes] | None = None
         self._python = _of_python(os.environ)
 
     def can_start(self, environment: Mapping[str, str]) -> bool:
         """Whether a child with this environment would be as if it had an interpreter."""
-        return sys.platform == "linux" and _of_python(environment) == self._python
+        is_able = sys.platform == "linux" and not self._has_ended
+        return is_able and _of_python(environment) == self._python
 
     def start(
         self, words: Sequence[str], errors: int, environment: Mapping[str, str], folder: Path
     ) -> Process:
-        """Start a command whose output is read; its errors go to a descriptor."""
+        """Start a command whose output is read; its errors go to a descriptor. Raise
+        ChildProcessError if the process that forks has ended."""
         request = json.dumps([list(words), str(folder), dict(environment)]).encode()
         (news, tells), (output, writes) = os.pipe(), os.pipe()
         with Path(os.devnull).open("rb") as nothing:
             given = [nothing.fileno(), writes, errors, tells]
-            with self._lock:
+            with self._lock, suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(self._connected(), [request], given)
         os.close(writes)
         os.close(tells)
-        return Process(os.fdopen(news, encoding="ascii"), os.fdopen(output, encoding="utf-8"))
+        try:
+            return Process(os.fdopen(news, encoding="ascii"), os.fdopen(output, encoding="utf-8"))
+        except ChildProcessError:
+            self._has_ended = True
+            raise
 
     def _connected(self) -> socket.socket:
         if self._control is None:
@@ -125,6 +136,7 @@ class Forker:
                     pass_fds=[theirs.fileno()],
                     cwd=Path(__file__).parent.parent.parent,
                 )
+            self.server = server
             atexit.register(_end, self._control, server)
         return self._control
 
@@ -185,7 +197,8 @@ class _Server:
         for descriptor in streams:
             os.close(descriptor)
         self._tells[pid] = tells
-        os.write(tells, f"{pid}\n".encode())
+        with suppress(BrokenPipeError):
+            os.write(tells, f"{pid}\n".encode())
         return True
 
     def _become(

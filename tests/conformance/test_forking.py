@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import broker
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.forking import Forker, Process
 
@@ -61,3 +62,21 @@ def test_two_run_side_by_side(tmp_path: Path) -> None:
 def test_what_changes_python_needs_an_interpreter() -> None:
     assert FORKER.can_start({**os.environ, "MOLDAU_X": "1"})
     assert not FORKER.can_start({**os.environ, "PYTHONPATH": "/planted"})
+
+
+def test_brokers_start_by_themselves_once_the_process_that_forks_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forker = Forker()
+    with (tmp_path / "errors").open("wb") as errors:
+        assert ended(forker.start(["version"], errors.fileno(), os.environ, tmp_path))[0] == 0
+        assert forker.server is not None
+        forker.server.kill()
+        forker.server.wait()
+        monkeypatch.setattr(broker, "_FORKER", forker)
+        assert forker.can_start(os.environ), "it has not noticed"
+        with MoldauBroker(tmp_path / "one") as one, MoldauBroker(tmp_path / "two") as two:
+            assert all(isinstance(each._process, subprocess.Popen) for each in (one, two))
+        assert not forker.can_start(os.environ)
+        with pytest.raises(ChildProcessError):
+            forker.start(["version"], errors.fileno(), os.environ, tmp_path)
