@@ -54,13 +54,11 @@ $(VENV)/.demo: $(VENV)/.made
 
 # Spark starts in half the time with it, and the deep tests start it a hundred times.
 $(VENV)/.spark-archive: $(VENV)/.demo
-	@$(BIN)/moldau spark warm || echo "Spark will start without an archive of its classes"
-	@touch $@
+	@if $(BIN)/moldau spark warm; then touch $@; else echo "Spark will start without an archive of its classes"; fi
 
 # Kept with the jars, for all clones of a machine.
 $(VENV)/.kafka-archive: $(VENV)/.peers
-	@$(BIN)/python -m tests.peers.class_archive
-	@touch $@
+	@if $(BIN)/python -m tests.peers.class_archive; then touch $@; fi
 
 $(VENV)/.stream-peers: $(VENV)/.made
 	$(INSTALL) --group stream-peers

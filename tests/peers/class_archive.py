@@ -13,13 +13,16 @@ archive of another Java or of other jars, and runs without.
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from moldau.runtime.signals import Terminated, interrupted_by_sigterm
 from tests.peers.apache_kafka import SHORT_JVM, ApacheKafka, PeerMissing, fetch
 from tests.peers.kafka_broker import TOOL_JVM, BrokerFailed, BrokerOptions, KafkaBroker, run_tool
 
@@ -73,12 +76,18 @@ def _run(command: Sequence[str], timeout_s: float) -> None:
     )
 
 
-def main(say: Callable[[str], None] = print) -> None:
+def main(say: Callable[[str], None] = print) -> int:
+    """Make the archive. Return the exit code: 0 if there is one now."""
     try:
-        say(f"Apache Kafka will use this archive of its classes: {make(fetch())}")
+        with interrupted_by_sigterm():  # so that no draft stays behind
+            say(f"Apache Kafka will use this archive of its classes: {make(fetch())}")
+    except Terminated:
+        return 128 + signal.SIGTERM
     except (PeerMissing, BrokerFailed, OSError, RuntimeError, subprocess.SubprocessError) as why:
         say(f"Apache Kafka will start without an archive of its classes: {why}")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
