@@ -12,12 +12,13 @@ masked keeps every digit.
 from __future__ import annotations
 
 import hmac
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
+
+from moldau.console.exact_json import Object, parsed, rendered
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -26,8 +27,6 @@ ANY: Final = "*"
 DEEP: Final = "**"
 WHOLE: Final[Path] = ()
 _INDEX: Final = re.compile(r"\[(\*|\d+)\]")
-_HALF: Final = re.compile("[\\ud800-\\udfff]")
-"""Half of a character, which no page can have."""
 _LAST: Final = 4
 _SHORT: Final = 8
 """Of a text with fewer characters, the last ones would tell too much."""
@@ -77,16 +76,6 @@ class MaskRule:
     value: tuple[Path, ...] = ()
     headers: tuple[str, ...] = ()
     """Patterns of names, in any case."""
-
-
-class _Number(str):
-    """A number as it is written."""
-
-    __slots__ = ()
-
-
-class _Object(list[tuple[str, Any]]):
-    """The fields of an object, in their order, also those that stand twice."""
 
 
 _GONE: Final = object()
@@ -153,16 +142,10 @@ class Mask:
 
     def _fields_masked(self, text: str, how: str, paths: tuple[Path, ...]) -> str:
         try:
-            tree = json.loads(
-                text,
-                object_pairs_hook=_Object,
-                parse_int=_Number,
-                parse_float=_Number,
-                parse_constant=_Number,
-            )
+            tree = parsed(text)
             if not isinstance(tree, list):
                 return STARS
-            return _rendered(self._changed(tree, how, paths))
+            return rendered(self._changed(tree, how, paths))
         except (ValueError, RecursionError):
             return STARS
 
@@ -172,9 +155,9 @@ class Mask:
             return node
         if WHOLE in paths:
             return self._replaced(node, how)
-        if isinstance(node, _Object):
+        if isinstance(node, Object):
             made = ((name, self._changed(child, how, _below(paths, name))) for name, child in node)
-            return _Object((name, child) for name, child in made if child is not _GONE)
+            return Object((name, child) for name, child in made if child is not _GONE)
         if isinstance(node, list):
             children = (
                 self._changed(child, how, _below(paths, str(index)))
@@ -189,7 +172,7 @@ class Mask:
             return _GONE
         if isinstance(node, list) and how == "last4":
             return STARS
-        text = str(node) if isinstance(node, str) else _rendered(node)
+        text = str(node) if isinstance(node, str) else rendered(node)
         return way(text, self._hash_key)
 
 
@@ -206,18 +189,3 @@ def _below(paths: tuple[Path, ...], name: str) -> tuple[Path, ...]:
         elif path[0] in (ANY, name):
             found.append(path[1:])
     return tuple(found)
-
-
-def _rendered(node: Any) -> str:
-    if isinstance(node, _Number):
-        return str(node)
-    if isinstance(node, _Object):
-        return "{" + ", ".join(f"{_quoted(name)}: {_rendered(each)}" for name, each in node) + "}"
-    if isinstance(node, list):
-        return "[" + ", ".join(map(_rendered, node)) + "]"
-    return _quoted(node)
-
-
-def _quoted(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return json.dumps(value) if _HALF.search(text) else text

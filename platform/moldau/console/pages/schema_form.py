@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from moldau.console.exact_json import Number, Object, parsed, rendered
 from moldau.console.pages.rendering import BadForm
 from moldau.values.schema import AVRO, JSON, PROTOBUF
 
@@ -154,15 +155,9 @@ def _leaf(each: SchemaField, typed: Mapping[str, str]) -> str | None:
     return text.strip()
 
 
-class _Number(NamedTuple):
-    """A number of JSON, which is no text."""
-
-    text: str
-
-
 def typed_of(record: SchemaField, text: str) -> dict[str, str]:
     """Return what is typed into the fields for a value in JSON; the defaults without one."""
-    value = _parsed(text)
+    value = _value_of(text)
     return {each.path: _typed(each, value) for each in record.leaves()}
 
 
@@ -171,57 +166,47 @@ def is_copied(record: SchemaField, typed: Mapping[str, str], text: str) -> bool:
     if any("\n" in each or "\r" in each for each in typed.values()):
         return False  # a field has one line
     try:
-        return _is_same(_parsed(json_of(record, typed)), _parsed(text))
+        return _is_same(parsed(json_of(record, typed)), _value_of(text))
     except (BadForm, RecursionError):
         return False
 
 
 def _is_same(made: Any, value: Any) -> bool:
     """Whether the JSON of a form is a value. The JSON of Protobuf has some numbers as texts."""
-    if isinstance(made, _Number):
-        return value in (made, made.text)
-    if isinstance(made, dict):
-        is_like = isinstance(value, dict) and made.keys() == value.keys()
-        return is_like and all(_is_same(each, value[name]) for name, each in made.items())
+    if isinstance(made, Number):
+        return isinstance(value, str) and str(made) == str(value)
+    if type(made) is not type(value):
+        return False
+    if isinstance(made, Object):
+        found = dict(value)
+        is_like = len(made) == len(value) and dict(made).keys() == found.keys()
+        return is_like and all(_is_same(each, found[name]) for name, each in made)
     if isinstance(made, list):
-        is_like = isinstance(value, list) and len(made) == len(value)
-        return is_like and all(map(_is_same, made, value))
-    return type(made) is type(value) and made == value
+        return len(made) == len(value) and all(map(_is_same, made, value))
+    return bool(made == value)
 
 
-def _parsed(text: str) -> Any:
+def _value_of(text: str) -> Any:
     """Return a value in JSON; None without one."""
     try:
-        return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+        return parsed(text)
     except (ValueError, RecursionError):
         return None
 
 
 def _typed(leaf: SchemaField, value: Any) -> str:
-    if not isinstance(value, dict):
+    if not isinstance(value, Object):
         return leaf.default
     for name in leaf.path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
+        value = dict(value).get(name) if isinstance(value, Object) else None
     if value is None:
         return ""
     if isinstance(value, str) and leaf.kind is not Kind.JSON:
-        return value
+        return str(value)
     try:
-        return _written(value)
+        return rendered(value)
     except RecursionError:
         return ""
-
-
-def _written(value: Any) -> str:
-    """Return a value as JSON."""
-    if isinstance(value, _Number):
-        return value.text
-    if isinstance(value, dict):
-        fields = (f"{json.dumps(name)}: {_written(each)}" for name, each in value.items())
-        return "{" + ", ".join(fields) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _text(value: Any) -> str:
