@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import pytest
 
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import FetchedRecords
+from moldau.console.pages.messages import tail
 from moldau.console.search.matching import Matching
 from moldau.console.search.message import Message
 from moldau.console.search.query import MessageQuery
@@ -158,5 +159,41 @@ def test_a_download_that_the_end_of_the_console_cuts_off_fails() -> None:
         assert await read(5_000) == 5_000
         with pytest.raises(MoldauError, match="the console ends"):
             await read(1_000)
+
+    asyncio.run(run())
+
+
+def test_others_have_a_turn_between_the_records_that_are_followed() -> None:
+    async def run() -> None:
+        rests = 0
+
+        class Pace:
+            async def rest(self) -> None:
+                nonlocal rests
+                rests += 1
+
+        class Follower(Log):
+            async def end_offsets(
+                self, places: Iterable[TopicPartition]
+            ) -> dict[TopicPartition, int]:
+                return dict.fromkeys(places, POLLED)
+
+            async def poll(self, timeout_s: float, *, max_records: int) -> list[Any]:
+                parts = await self.poll_batches(timeout_s, max_records=max_records, partitions=())
+                return [SimpleNamespace(records=each.records()) for each in parts]
+
+        @asynccontextmanager
+        async def follower() -> AsyncIterator[Any]:
+            yield Follower(2 * POLLED, HandClock())
+
+        searches = SimpleNamespace(matching=lambda wanted: Matching(None, None), pace=Pace)
+        connection: Any = SimpleNamespace(searches=searches, follower=follower, is_ending=False)
+        seen = 0
+        async with aclosing(tail(connection, Wanted("t", [0], MessageQuery(), None))) as followed:
+            async for messages in followed:
+                seen += len(messages)
+                if seen == POLLED:
+                    break
+        assert rests == POLLED
 
     asyncio.run(run())

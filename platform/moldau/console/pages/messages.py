@@ -320,7 +320,7 @@ def to_copy(messages: list[Message], query: Mapping[str, str]) -> Message | None
 async def tail(connection: Connection, wanted: Wanted) -> AsyncGenerator[list[Message]]:
     """Yield new messages that match as they come, and an empty list at least twice a second, until
     the console ends."""
-    matching = connection.searches.matching(wanted)
+    matching, pace = connection.searches.matching(wanted), connection.searches.pace()
     indexes = chosen(wanted.indexes, wanted.query.partition)
     places = [TopicPartition(wanted.topic, each) for each in indexes]
     async with connection.follower() as consumer:
@@ -331,8 +331,11 @@ async def tail(connection: Connection, wanted: Wanted) -> AsyncGenerator[list[Me
         while not connection.is_ending:
             came = []
             for part in await consumer.poll(_POLL_S, max_records=_FOLLOWED):
-                asked = [await matching.message(each) for each in part.records]
-                came += [each for each in asked if each is not None]
+                for record in part.records:
+                    message = await matching.message(record)
+                    if message is not None:
+                        came.append(message)
+                    await pace.rest()
             yield came
 
 
