@@ -20,6 +20,7 @@ from moldau.streams.state import migrating
 from moldau.streams.worker.committer import CommitReverted
 from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.kept import KeptTopology
+from moldau.streams.worker.worker import Worker
 from tests.streams.worker.running import Cluster, has, names
 
 MAKE = partial(make_task, TaskSettings())
@@ -180,6 +181,33 @@ async def test_a_reverted_transaction_of_a_migration_is_done_again(
     monkeypatch.setattr(ExactlyOnce, "commit", fail_once)
     await counted(cluster, second(*app), tmp_path / "a", "x", "y", x="3/1", y="2/1")
     assert failed
+
+
+async def test_a_worker_that_stops_while_it_reads_the_versions_changes_no_rows(
+    cluster: Cluster,
+    app: tuple[str, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await counted(cluster, first(*app), tmp_path / "a", "x", "y", "x", x="2", y="1")
+    await counted(cluster, second(*app), tmp_path / "a", "x", x="3/1", y="1")
+    versions, stopping = KeptTopology.versions, list[Worker]()
+
+    async def stopped(kept: KeptTopology, end: int) -> Any:
+        stopping[0]._is_stopping = True
+        kept._end = -1  # there is something new to read
+        found = await versions(kept, end)
+        assert found is None, "unknown is not: no store has another version"
+        return found
+
+    with monkeypatch.context() as until:
+        until.setattr(KeptTopology, "versions", stopped)
+        async with cluster.worker(second(*app), str(tmp_path / "a"), make_task=MAKE) as worker:
+            stopping.append(worker)
+            async with asyncio.timeout(60):
+                await asyncio.wait([cluster.ended])
+            assert not cluster.ended.exception()
+    await counted(cluster, second(*app), tmp_path / "b", "x", "y", x="4/2", y="2/1")
 
 
 async def refused(cluster: Cluster, plan: Plan, state: Path) -> str:

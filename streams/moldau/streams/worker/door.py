@@ -244,21 +244,23 @@ class Door:
 
     async def last_values(
         self, where: TopicPartition, is_stopping: Callable[[], bool]
-    ) -> dict[bytes | None, bytes | None]:
+    ) -> dict[bytes | None, bytes | None] | None:
         """Return the value of the last record of each key in a partition, when the transactions
-        that are open there now are decided; nothing if the worker stops meanwhile."""
+        that are open there now are decided; None if the worker stops before all are read."""
         begin, end = (await self.ends([where]))[where]
         found: dict[bytes | None, bytes | None] = {}
         if begin >= end:
             return found
         try:
             await self.changelogs.read_from({where: begin})
-            while self.changelogs.position(where) < end and not is_stopping():
+            while self.changelogs.position(where) < end:
+                if is_stopping():
+                    return None
                 for fetched in await self.changelogs.read(_READ_S):
                     found |= zip(fetched.chunk.keys, fetched.chunk.values, strict=True)
         finally:
             await self.changelogs.aclose()
-        return {} if is_stopping() else found
+        return found
 
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, if the partition's leader answers in time. If it

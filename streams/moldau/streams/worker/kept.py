@@ -68,7 +68,8 @@ class KeptTopology:
                 if not await self._door.topics([self.topic]):
                     return None
                 _, end = (await self._door.ends([self._where]))[self._where]
-                return Topology.decoded((await self._read(end)).get(KEY))
+                records = await self._read(end)
+                return None if records is None else Topology.decoded(records.get(KEY))
         except (KafkaError, TimeoutError) as error:
             self._refuse(error)
             return None
@@ -89,12 +90,13 @@ class KeptTopology:
         """Return the partition of the topic; none if it cannot be used."""
         return [] if self._is_refused else [self._where]
 
-    async def versions(self, end: int) -> dict[tuple[str, int], StoreVersion]:
+    async def versions(self, end: int) -> dict[tuple[str, int], StoreVersion] | None:
         """Return the versions of the rows of stores, by store and partition, of the topic that ends
-        there. Wait for transactions that may change them."""
+        there. Wait for transactions that may change them. None if the worker stops meanwhile."""
         if self._is_first and end <= _OWN_END:
             return {}
-        return versions_in(await self._read(end))
+        records = await self._read(end)
+        return None if records is None else versions_in(records)
 
     def noted(self, store: str, partition: int, at: StoreVersion, now_ms: int) -> Outputs:
         """Return the record of a version, to be sent in the transaction that makes it true."""
@@ -105,10 +107,12 @@ class KeptTopology:
         """Write the record of a version at once."""
         await self._door.committer.keep(self.topic, version_key(store, partition), at.encoded())
 
-    async def _read(self, end: int) -> Mapping[bytes | None, bytes | None]:
+    async def _read(self, end: int) -> Mapping[bytes | None, bytes | None] | None:
         if end != self._end:
-            self._records = await self._door.last_values(self._where, self.is_stopping)
-            self._end = end
+            found = await self._door.last_values(self._where, self.is_stopping)
+            if found is None:
+                return None
+            self._records, self._end = found, end
         return self._records
 
     async def _make(self, layout: Layout) -> None:

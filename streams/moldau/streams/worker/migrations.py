@@ -48,6 +48,8 @@ class Migrations:
         self._kept = kept
         self._gate, self._runtime, self._reports = beside
         self._versions: dict[tuple[str, int], StoreVersion] = {}
+        self._are_known = True
+        """Whether they are those of the rows: not if the worker stopped while it read them."""
 
     def sources(self) -> list[TopicPartition]:
         """Return the partition that says which versions there are; none if it cannot be used."""
@@ -57,7 +59,9 @@ class Migrations:
         """Learn the versions again if there is something new by these ends."""
         for where in self.sources():
             if where in ends:
-                self._versions = await self._kept.versions(ends[where][1])
+                found = await self._kept.versions(ends[where][1])
+                self._are_known = found is not None
+                self._versions = found or {}
 
     def check(self, task_id: TaskId, program: Program) -> None:
         """Raise StateError if a store of the task has rows of a later version."""
@@ -67,7 +71,7 @@ class Migrations:
 
     def are_left(self, task: WorkerTask) -> bool:
         """Whether a store of the task has rows of an earlier version, or may have some."""
-        return self._next(task) is not None
+        return not self._are_known or self._next(task) is not None
 
     async def advance(self, task: WorkerTask, topics: Mapping[str, TopicFacts]) -> None:
         """Change some rows of a store; its version is known on return. Raises what a commit raises:

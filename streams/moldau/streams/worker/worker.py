@@ -468,16 +468,16 @@ class Worker:
             self._decisions.on_damage()
 
     async def _migrate(self) -> None:
-        """Bring some rows of a store to the version that the app declares, if any are left."""
-        task = self._own.to_migrate()
+        """Bring some rows of a store to the version that the app declares, if any are left. Not
+        while the worker stops: it may not know which version they have."""
+        task = None if self._is_stopping else self._own.to_migrate()
         if task is None:
             return
         running = self._own.of(TaskState.RUNNING)
         await self._commit(running)  # what the tasks have sent is in the open transaction
         await self._decide()
-        if task is not self._own.to_migrate() or any(
-            each.is_touched and not each.is_left_out for each in running
-        ):
+        is_next = not self._is_stopping and task is self._own.to_migrate()
+        if not is_next or any(each.is_touched and not each.is_left_out for each in running):
             return
         with self._telling():
             await self._own.migrate(task)
