@@ -1,8 +1,8 @@
 """What an app keeps in a topic beside its state: its topology, and the versions of its stores.
 
 Invariants: a worker of a store that has ever had another version knows of it before it reads a row;
-the topology only warns of mistakes, so a worker that cannot use the topic does without it, unless
-stores of the app have versions.
+the topology only warns of mistakes, so a worker that may not use the topic does without it, unless
+stores of the app have versions. One that gets no answer waits: there may be versions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from moldau.client import KafkaError, TopicPartition
+from moldau.errors.codes import RIGHT_MISSING
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
@@ -23,8 +24,6 @@ from moldau.streams.worker.door import Door, TopicFacts
 from moldau.streams.worker.reports import Reports
 
 _APPEAR_POLL_S: Final = 0.1
-_OWN_END: Final = 2
-"""The end of a topic with the topology alone, and its marker: a version comes after both."""
 _KEPT_WAIT_S: Final = 30.0
 """How long the start waits for the kept topology, and for the topic that keeps it."""
 
@@ -55,6 +54,7 @@ class KeptTopology:
         self._door = door
         self._reports = reports
         self._is_refused = False
+        self._is_there = False
         self._end = -1
         """The end of the topic when it was read last."""
         self._is_first = False
@@ -62,29 +62,52 @@ class KeptTopology:
         self._records: dict[bytes | None, bytes | None] = {}
 
     async def read(self) -> Topology | None:
-        """Return the topology; None if none is kept."""
-        try:
-            async with asyncio.timeout(_KEPT_WAIT_S):
-                if not await self._door.topics([self.topic]):
+        """Return the topology; None if none is kept. Wait for it as long as there is no answer: a
+        transaction of a worker that was killed may be open there."""
+        while True:
+            try:
+                async with asyncio.timeout(_KEPT_WAIT_S):
+                    return await self._topology()
+            except (KafkaError, TimeoutError) as error:
+                if isinstance(error, KafkaError) and error.code in RIGHT_MISSING:
+                    self._refuse(error)
                     return None
-                _, end = (await self._door.ends([self._where]))[self._where]
-                records = await self._read(end)
-                return None if records is None else Topology.decoded(records.get(KEY))
-        except (KafkaError, TimeoutError) as error:
-            self._refuse(error)
+                if not _is_passing(error):
+                    raise StateError(
+                        f"topic {self.topic} cannot be read: {_reason(error)}; it says which "
+                        "version the rows of stores have"
+                    ) from error
+                self._reports.topology_awaited(self.topic, _reason(error))
+            if self.is_stopping():
+                return None
+            await asyncio.sleep(_APPEAR_POLL_S)
+
+    async def _topology(self) -> Topology | None:
+        self._is_there = bool(await self._door.topics([self.topic]))
+        if not self._is_there:
             return None
+        _, end = (await self._door.ends([self._where]))[self._where]
+        records = await self._read(end)
+        return None if records is None else Topology.decoded(records.get(KEY))
 
     async def write(self, layout: Layout, now: Topology) -> None:
-        """Keep this topology from now on."""
+        """Keep this topology from now on. If the topic is there and cannot be written, versions
+        are read from it all the same. Raise StateError if it is not known whether it is there."""
         if self._is_refused:
             return
         try:
             async with asyncio.timeout(_KEPT_WAIT_S):
                 await self._make(layout)
+                self._is_there = True
             await self._door.committer.keep(self.topic, KEY, now.encoded())
             self._is_first = self._end <= 0
         except (KafkaError, TimeoutError) as error:
-            self._refuse(error)
+            if not self._is_there and _is_passing(error):
+                raise StateError(
+                    f"topic {self.topic} cannot be made: {_reason(error)}; another worker may have "
+                    "made it, and it says which version the rows of stores have: start again"
+                ) from error
+            self._refuse(error, is_readable=self._is_there)
 
     def sources(self) -> list[TopicPartition]:
         """Return the partition of the topic; none if it cannot be used."""
@@ -93,7 +116,8 @@ class KeptTopology:
     async def versions(self, end: int) -> dict[tuple[str, int], StoreVersion] | None:
         """Return the versions of the rows of stores, by store and partition, of the topic that ends
         there. Wait for transactions that may change them. None if the worker stops meanwhile."""
-        if self._is_first and end <= _OWN_END:
+        # Of a topic with the topology alone, and the marker of its transaction if there is one.
+        if self._is_first and end <= (2 if self._door.committer.is_atomic else 1):
             return {}
         records = await self._read(end)
         return None if records is None else versions_in(records)
@@ -120,12 +144,19 @@ class KeptTopology:
             await self._door.make([each for each in layout.internal if each.name == self.topic])
             await appeared(self._door, [self.topic], self.is_stopping)
 
-    def _refuse(self, error: KafkaError | TimeoutError) -> None:
-        reason = f"no answer within {_KEPT_WAIT_S:g} s" if not str(error) else str(error)
+    def _refuse(self, error: KafkaError | TimeoutError, *, is_readable: bool = False) -> None:
         if self._has_versions:
             raise StateError(
-                f"topic {self.topic} cannot be used: {reason}; it says which version the rows of "
-                "stores have: make it usable, or leave out version=... of the stores"
+                f"topic {self.topic} cannot be used: {_reason(error)}; it says which version the "
+                "rows of stores have: make it usable, or leave out version=... of the stores"
             ) from error
-        self._is_refused = True
-        self._reports.topology_not_kept(self.topic, reason)
+        self._is_refused = not is_readable
+        self._reports.topology_not_kept(self.topic, _reason(error))
+
+
+def _is_passing(error: KafkaError | TimeoutError) -> bool:
+    return isinstance(error, TimeoutError) or error.retriable
+
+
+def _reason(error: KafkaError | TimeoutError) -> str:
+    return str(error) or f"no answer within {_KEPT_WAIT_S:g} s"

@@ -187,6 +187,14 @@ class Reports:
             reason,
         )
 
+    def topology_awaited(self, topic: str, reason: str) -> None:
+        """Report that the worker cannot begin before it has read what the app was."""
+        LOG.warning(
+            "streams: waiting for topic %s, which says which versions the rows of stores have: %s",
+            topic,
+            reason,
+        )
+
     def waiting_for(self, patterns: Sequence[str]) -> None:
         """Report patterns that no topic matches."""
         LOG.warning("streams: no topic matches %s yet: waiting for one", ", ".join(patterns))
