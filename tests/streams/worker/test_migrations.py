@@ -15,6 +15,7 @@ from moldau.streams import Context, Record, StateStore, Streams, tumbling
 from moldau.streams.engine.task import TaskSettings
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StateError
+from moldau.streams.rocks import StoreCorrupted
 from moldau.streams.running import make_task
 from moldau.streams.state import migrating
 from moldau.streams.worker.committer import CommitReverted
@@ -181,6 +182,29 @@ async def test_a_reverted_transaction_of_a_migration_is_done_again(
     monkeypatch.setattr(ExactlyOnce, "commit", fail_once)
     await counted(cluster, second(*app), tmp_path / "a", "x", "y", x="3/1", y="2/1")
     assert failed
+
+
+async def test_a_store_that_a_migration_finds_damaged_is_restored_and_migrated(
+    cluster: Cluster,
+    app: tuple[str, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await counted(cluster, first(*app), tmp_path / "a", "x", "y", "x", x="2", y="1")
+    migrated, failed = migrating.migrated, list[bool]()
+
+    def damaged(*given: Any) -> migrating.MigratedRows:
+        if not failed:
+            failed.append(True)
+            raise StoreCorrupted("the state is damaged", path="of the task")
+        return migrated(*given)
+
+    monkeypatch.setattr("moldau.streams.worker.migrations.migrated", damaged)
+    await counted(cluster, second(*app), tmp_path / "a", "x", "y", x="3/1", y="2/1")
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert "the state is damaged" in line
+    assert "the stores are restored from their changelogs" in line
 
 
 async def test_a_worker_that_stops_while_it_reads_the_versions_changes_no_rows(

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.errors import without_frames
 from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.store_versions import FIRST, StoreVersion
 from moldau.streams.problems import StateError
 from moldau.streams.query.gate import Gate
-from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
+from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.migrating import migrated, require_readable, require_steps
@@ -177,9 +176,5 @@ def _store(
 ) -> None:
     """Write committed rows into the local store."""
     assert task.database is not None
-    try:
-        task.task.restore(store, changes)
-        task.database.commit({store: position})
-    except StoreCorrupted as error:
-        task.damage = without_frames(error)
-        raise
+    task.task.restore(store, changes)
+    task.database.commit({store: position})

@@ -251,8 +251,12 @@ class OwnTasks:
 
     async def migrate(self, task: WorkerTask) -> None:
         """Bring some rows of a task to the version that the app declares, in a transaction of their
-        own. Nothing else may be in the open one."""
-        await self._migrations.advance(task, self.topics)
+        own. Nothing else may be in the open one. If its stores are damaged it has a `damage`."""
+        try:
+            await self._migrations.advance(task, self.topics)
+        except StoreCorrupted as error:
+            task.damage = without_frames(error)
+            raise
         self._settle(task)
 
     async def _follow_changelogs(self) -> None:
