@@ -14,16 +14,19 @@ from moldau.streams.lakes.rows import LakeRows
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StateError
 from moldau.streams.state.backing import Backing, MemoryBacking
-from moldau.streams.state.changelog_rows import CLOCK_ROW, changelog_record
+from moldau.streams.state.changelog_rows import CLOCK_ROW, changelog_record, has_clock_row
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 Rows = Mapping[bytes, bytes]
 
 
-def rows_of(backing: Backing) -> dict[bytes, bytes]:
+def rows_of(store: StoreSpec, backing: Backing) -> dict[bytes, bytes]:
     """Return all rows, without the clock: a store finds that again in its records."""
-    return {key: value for key, value in backing.scan(b"", None) if key != CLOCK_ROW}
+    rows = dict(backing.scan(b"", None))
+    if has_clock_row(store):
+        rows.pop(CLOCK_ROW, None)
+    return rows
 
 
 def backings_of(program: Program) -> dict[str, MemoryBacking]:
@@ -46,7 +49,7 @@ def changes_of(program: Program, partition: int, store: StoreSpec, rows: Rows) -
     found = _changes(store, rows)
     backings = backings_of(program)
     restored_task(program, partition, backings).restore(store.name, found)
-    if rows_of(backings[store.name]) != dict(rows):
+    if rows_of(store, backings[store.name]) != dict(rows):
         raise StateError(
             f"app={program.app} {store.name}: a {store.kind.value} store with such rows cannot be "
             "carried to a changelog: let the app run where it is"

@@ -290,7 +290,7 @@ def _stores(
     for name in version.files:
         apply(decoded(kept.read_state(program.index, partition, name), name), plain)
     for store in program.stores:
-        yield store, changes_of(program, partition, store, rows_of(backings[store.name]))
+        yield store, changes_of(program, partition, store, rows_of(store, backings[store.name]))
 
 
 def abandoning_writer(app: str, settings: AppSettings) -> Producer[Any, Any]:

@@ -8,7 +8,7 @@ from typing import Final
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 CLOCK_ROW: Final = b"\xff"
-"""The row with a store's clock, which it finds again in its records."""
+"""The row with the clock of a store that has one, which it finds again in its records."""
 _TIME: Final = Struct(">q")
 _TIME_BYTES: Final = 8
 _LENGTH: Final = Struct(">I")
@@ -17,6 +17,11 @@ _END: Final = Struct(">Q")
 _NO_SEQUENCE: Final = b"\0\0\0\0"
 _TIMED_ROWS: Final = b"k"
 _SESSION_TIMES: Final = b"\xf0"
+
+
+def has_clock_row(store: StoreSpec) -> bool:
+    """Whether the row of that name is its clock: a table may have a key of these bytes."""
+    return store.slice_ms is not None
 
 
 def changelog_record(
@@ -30,7 +35,7 @@ def changelog_record(
                 return None
             key = key[1:]
         return key, value[_TIME_BYTES:], _TIME.unpack_from(value)[0]
-    if kind is StoreKind.WINDOW and store.slice_ms is None:
+    if kind is StoreKind.WINDOW and not has_clock_row(store):
         start = key[:_TIME_BYTES]
         name = key[_TIME_BYTES:] + start + _NO_SEQUENCE
         return name, value[_TIME_BYTES:], _TIME.unpack_from(value)[0]
