@@ -10,9 +10,9 @@ from moldau.streams.state.changelog_rows import CLOCK_ROW
 from moldau.streams.state.changes import ChangelogRecords
 
 
-def counting(keys: type = bytes) -> Program:
+def counting() -> Program:
     app = Streams("carried")
-    app.stream("in", str, key=keys).group_by_key().count(name="counts")
+    app.stream("in", str, key=bytes).group_by_key().count(name="counts")
     (program,) = app.plan().programs
     return program
 

@@ -5,8 +5,9 @@ of stores, and the offsets of the group. So a restore that is cut short has rest
 
 With another number of partitions each row goes to the partition that its key has now, by the
 partitioner that the app declares for the inputs of the store. That is refused where it would be
-wrong: for rows that are not kept by the key of a record, and for records of an input that are not
-processed and lie where the earlier number of partitions has put them.
+wrong: for rows that are not kept by the key of a record, for rows that come from another partition
+than the partitioner gives with the earlier number, and for records of an input that are not
+processed and lie where that number has put them.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ _BY_RECORD_KEY: Final = (
 )  # fmt: skip
 _AFTER_KEY: Final = {StoreKind.WINDOW: 12, StoreKind.SESSION: 16}
 """How many bytes of a changelog's key come after the key of the records."""
+_BEFORE_WAITING: Final = 9
+"""How many bytes come before it where a join keeps records without a match, by time and side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,11 @@ def restore(plan: Plan, place: SavepointPlace, given: Mapping[str, object]) -> R
         plan = layout.plan
         _require_empty(admin, plan)
         _make_kept(admin, layout, settings)
-        _require_divisible(savepoint, layout)
+        divisions = _divisions(savepoint, layout)
         reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
         offsets = _offsets(admin, savepoint, layout)
         _require_placed(savepoint, layout, offsets, reader)
-        records = list(_records(place, savepoint, layout))
+        records = list(_records(place, savepoint, layout, divisions))
         own = {topic.name for topic in plan.repartitions}
         writer = left.enter_context(abandoning_writer(plan.app, settings))
         write_whole(writer, [*records, _kept(plan, layout, savepoint)], {plan.app: offsets})
@@ -136,28 +139,77 @@ def _make_kept(admin: Admin, layout: Layout, settings: AppSettings) -> None:
         admin.create_topic(NewTopic(name, 1, copies, configs=dict(kept.configs)))
 
 
-def _require_divisible(savepoint: Savepoint, layout: Layout) -> None:
-    """Raise StateError for a store that cannot be divided anew, if it has to be."""
-    app = layout.plan.app
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """A store whose keys lie in another number of partitions here than in the savepoint."""
+
+    app: str
+    store: str
+    inputs: frozenset[str]
+    way: Partitioning
+    before: int
+    after: int
+    front: int
+    back: int
+    """How many bytes of a row's key come before and after the key of the records."""
+
+    def partition(self, row: bytes, came_from: int) -> int:
+        """Return the partition of a row here. Raise StateError if it came from another one than its
+        key had: then it is not known where records of that key are."""
+        key = row[self.front : len(row) - self.back]
+        if self.way.partition(key, self.before) != came_from:
+            raise StateError(
+                f"app={self.app} store={self.store}: a row of partition {came_from} has a key that "
+                f"partitioner={self.way.name} does not put there, of {self.before}: say how "
+                f"{', '.join(sorted(self.inputs))} is written, partitioner=..., or give the inputs "
+                f"{self.before} partitions"
+            )
+        return self.way.partition(key, self.after)
+
+
+def _divisions(savepoint: Savepoint, layout: Layout) -> dict[str, _Division]:
+    """Return the stores that have to be divided anew, by changelog. Raise StateError for one that
+    cannot be."""
+    app, found = layout.plan.app, {}
     for program in layout.plan.programs:
         for step in program.steps:
             for store in stores_of(step):
                 topic = store.changelog(app) or ""
-                before = savepoint.counts.get(topic, layout.counts[topic])
-                if before == layout.counts[topic]:
+                inputs = dict(program.feeding).get(store.name, frozenset())
+                before, after = _widths(savepoint, layout, topic, inputs)
+                if topic not in savepoint.counts or before == after:
                     continue
+                way = _placement(layout.plan, store.name)
                 if store.source_topic is not None:
                     why = "its rows lie in the partitions of its input: write that topic anew"
                 elif not isinstance(step.operation, _BY_RECORD_KEY):
                     why = "its rows are not kept by the key of a record"
-                elif not _placement(layout.plan, store.name):
+                elif way is None:
                     why = "a function chooses the partitions of its records"
                 else:
+                    waits = isinstance(step.operation, StreamJoin) and (
+                        store is step.operation.waiting
+                    )
+                    front, back = _BEFORE_WAITING if waits else 0, _AFTER_KEY.get(store.kind, 0)
+                    found[topic] = _Division(
+                        app, store.name, inputs, way, before, after, front, back
+                    )
                     continue
                 raise StateError(
                     f"app={app} store={store.name}: the savepoint has {before} partitions, here "
-                    f"are {layout.counts[topic]}, and {why}: give the inputs {before} partitions"
+                    f"are {after}, and {why}: give the inputs {before} partitions"
                 )
+    return found
+
+
+def _widths(
+    savepoint: Savepoint, layout: Layout, changelog: str, inputs: frozenset[str]
+) -> tuple[int, int]:
+    """Return in how many partitions the keys of a store lay, and lie here: as many as the topics
+    have that feed it. Its changelog may have more, for other inputs of the sub-topology."""
+    after = max((layout.counts[topic] for topic in inputs), default=layout.counts[changelog])
+    known = [savepoint.counts[topic] for topic in inputs if topic in savepoint.counts]
+    return max(known, default=savepoint.counts.get(changelog, after)), after
 
 
 def _placement(plan: Plan, store: str) -> Partitioning | None:
@@ -248,24 +300,21 @@ def _require_placed(
                         )
 
 
-def _records(place: SavepointPlace, savepoint: Savepoint, layout: Layout) -> Iterator[Outputs]:
+def _records(
+    place: SavepointPlace,
+    savepoint: Savepoint,
+    layout: Layout,
+    divisions: Mapping[str, _Division],
+) -> Iterator[Outputs]:
     """Yield the records of all logs, each with its partition here."""
     plan = layout.plan
-    stores = {
-        topic: store for program in plan.programs for store in program.stores
-        if store.source_topic is None and (topic := store.changelog(plan.app)) is not None
-    }  # fmt: skip
     repartitions = {topic.name: topic for topic in plan.repartitions}
     for log in savepoint.logs:
         found, count = load_log(place, log), layout.counts[log.topic]
-        if savepoint.counts[log.topic] == count:
+        if (division := divisions.get(log.topic)) is not None:
+            found.partitions = [division.partition(key or b"", log.partition) for key in found.keys]
+        elif log.topic not in repartitions or savepoint.counts[log.topic] == count:
             found.partitions = [log.partition] * len(found)
-        elif (store := stores.get(log.topic)) is not None:
-            way, after = _placement(plan, store.name), _AFTER_KEY.get(store.kind, 0)
-            assert way is not None
-            found.partitions = [
-                way.partition((key or b"")[: len(key or b"") - after], count) for key in found.keys
-            ]
         elif repartitions[log.topic].is_free and len(found):
             raise StateError(
                 f"app={plan.app}: records of {log.topic} are not processed, and a function of the "
