@@ -28,7 +28,9 @@ from moldau.client.sync import Admin, Consumer, Producer
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Stream, Streams, session
-from moldau.streams.problems import StreamsError
+from moldau.streams.plan.store_versions import StoreVersion, version_key
+from moldau.streams.plan.topics import topology_topic
+from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.moving import (
@@ -152,6 +154,21 @@ def test_what_cannot_be_moved_is_told_in_one_line(
     to_spark(plan, str(tmp_path / "two"), given(servers))
     plan = apps.windowed_join(name).plan()
     assert "had other inputs or stores" in refused(to_embedded, str(tmp_path / "two"))
+
+
+@pytest.mark.parametrize("at", [StoreVersion(2), StoreVersion(1, 2, b"k", "key-value")])
+def test_rows_of_later_versions_do_not_move_to_spark(
+    moldau_broker: SyncEmbeddedBroker, counted: Streams, tmp_path: Path, at: StoreVersion
+) -> None:
+    servers, plan = moldau_broker.bootstrap_servers, counted.plan()
+    apps.embedded(servers, counted, tmp_path / "state")
+    store = next(store for program in plan.programs for store in program.stores)
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send(
+            topology_topic(plan.app), at.encoded(), key=version_key(store.name, 0), partition=0
+        )
+    with pytest.raises(StateError, match=f"store={store.name}: its rows have version 2"):
+        to_spark(plan, str(tmp_path / "checkpoint"), given(servers))
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])

@@ -18,7 +18,7 @@ the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +43,8 @@ from moldau.runtime.threads import here
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.store_versions import StoreVersion, versions_in
+from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.beginning import (
@@ -70,6 +72,7 @@ from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.spark.waiting import BrokersAway
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.migrating import require_readable
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.committer import is_marked, marked, unmarked
 from moldau.streams.worker.settings import AppSettings
@@ -115,6 +118,8 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveRe
                 f"app={plan.app}: its group has no offsets, so there is nothing to move: start it "
                 "on Spark"
             )
+        reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
+        _require_first_versions(plan, versions_in(reader.kept(_names(admin))))
         layout = prepare(plan, settings)
         note = _AGAIN if kept.is_cut or kept.has_begun else ""
         if kept.has_batches or has_run(recorded_texts(admin, layout, settings), kept.id):
@@ -129,7 +134,6 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveRe
         kept.start_move()
         starts = first_offsets(admin, layout, settings, own=EARLIEST)
         starts.update((where, each.offset) for where, each in committed.items() if where in starts)
-        reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
         rows, tasks = 0, 0
         begun: dict[int, dict[int, Version]] = {}
         for program in plan.programs:
@@ -148,6 +152,18 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> MoveRe
         _mark(admin, plan.app, committed, starts)
         kept.end_move()
     return MoveResult(plan.app, tasks, rows, note)
+
+
+def _names(admin: Any) -> set[str]:
+    return {topic.name for topic in admin.list_topics()}
+
+
+def _require_first_versions(plan: Plan, versions: Mapping[tuple[str, int], StoreVersion]) -> None:
+    """Raise StateError if rows have versions, or some of them: on Spark there are none."""
+    for program in plan.programs:
+        for store in program.stores:
+            there = [each.newest for where, each in versions.items() if where[0] == store.name]
+            require_readable(store, max(there, default=1))
 
 
 def _mark(admin: Admin, app: str, committed: Offsets, starts: Mapping[TopicPartition, int]) -> None:
@@ -354,6 +370,13 @@ class ChangelogReader:
         except RecordsGone:  # by its retention, since the first offset was asked for
             return self.changes(topic, partition, end)
         return found
+
+    def kept(self, topics: Container[str]) -> dict[bytes | None, bytes | None]:
+        """Return the last record of each key in the topic with the topology of the app and the
+        versions of its rows; none if it is not among these topics."""
+        topic = topology_topic(self._app)
+        found = self.changes(topic, 0) if topic in topics else ChangelogRecords()
+        return dict(zip(found.keys, found.values, strict=True))
 
     def chunks(
         self, topic: str, partition: int, begin: int, end: int | None = None
