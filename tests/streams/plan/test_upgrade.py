@@ -78,6 +78,7 @@ def test_an_input_with_more_partitions_moves_keys() -> None:
     assert fates(found) == {"counts": "refused"}
     assert topics(found) == {REPARTITION: "refused", CHANGELOG: "refused"}
     assert any("keys move" in each for each in found.problems)
+    assert any("taken before an input gets more partitions" in each for each in found.problems)
 
 
 def test_an_input_that_is_missing_is_a_problem() -> None:
@@ -131,6 +132,26 @@ def test_a_later_version_is_migrated_where_it_is_not() -> None:
     assert fates(upgrade(app(), running(versions=both))) == {"counts": "refused"}
     missing = app(kind=float, version=2)
     assert "migrate[1] is missing" in upgrade(missing, running()).problems[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"is_exactly_once": False}, "processing.guarantee=exactly_once_v2"),
+        ({"has_offsets": False}, "its group has no offsets"),
+        (
+            {"versions": {("counts", 0): StoreVersion(1, 2, b"k", "window")}},
+            "a migration was cut short",
+        ),
+    ],
+    ids=["at least once", "no offsets", "another layout"],
+)
+def test_what_a_start_would_not_migrate_is_refused(changed: dict[str, Any], said: str) -> None:
+    later = app(kind=float, version=2, migrate={1: as_float})
+    found = upgrade(later, running(**changed))
+    assert fates(found) == {"counts": "refused"}
+    assert said in found.problems[0]
+    assert fates(upgrade(app(), running(is_exactly_once=False))) == {"counts": "survives"}
 
 
 def test_changed_functions_are_told() -> None:

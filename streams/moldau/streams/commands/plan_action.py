@@ -42,10 +42,13 @@ def plan_app(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.places import absolute_path
     from moldau.streams.plan.upgrade import upgrade
     from moldau.streams.running import checked
+    from moldau.streams.worker.settings import EXACTLY_ONCE, processing_guarantee
 
-    plan = load_app(arguments.app, absolute_path(".")).plan()
+    app = load_app(arguments.app, absolute_path("."))
+    plan = app.plan()
     check_id(plan.app)
-    given = client_settings(arguments, context, {})
+    given: dict[str, object] = dict(client_settings(arguments, context, {}))
+    given.setdefault(processing_guarantee.name, getattr(app, "guarantee", EXACTLY_ONCE))
     settings = checked({name: given[name] for name in given if name not in _CONSUMER_ALONE})
     found = upgrade(plan, running_app(plan, settings, arguments.state))
     if arguments.json:
@@ -61,7 +64,6 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
     from moldau.client import EARLIEST, LATEST, TopicPartition
     from moldau.client.sync import Admin
     from moldau.streams.plan.store_versions import versions_in
-    from moldau.streams.plan.topics import topology_topic
     from moldau.streams.plan.topology import KEY, Topology
     from moldau.streams.plan.upgrade import RunningApp
     from moldau.streams.spark.moving import ChangelogReader, group_facts
@@ -70,11 +72,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         admin = left.enter_context(Admin(settings.of("admin")))
         listed: Any = admin.list_topics()
         topics = {topic.name: len(topic.partitions) for topic in listed}
-        kept: dict[bytes | None, bytes | None] = {}
-        if topology_topic(plan.app) in topics:
-            reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
-            records = reader.changes(topology_topic(plan.app), 0)
-            kept = dict(zip(records.keys, records.values, strict=True))
+        kept = left.enter_context(ChangelogReader(plan.app, settings, admin)).kept(topics)
         parts = [
             TopicPartition(name, at)
             for name in plan.changelogs()
@@ -94,6 +92,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         filled,
         has_offsets=bool(offsets),
         members=members,
+        is_exactly_once=settings.is_exactly_once,
         rows_here=_rows_here(plan.app, state),
     )
 

@@ -8,7 +8,7 @@ says it beforehand, with all that is to be said at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, Literal
@@ -68,6 +68,8 @@ class RunningApp:
     """Those of its changelogs that have had records."""
     has_offsets: bool
     members: int = 0
+    is_exactly_once: bool = True
+    """Whether the app would be started with exactly-once."""
     rows_here: Mapping[str, int] = field(default_factory=dict)
     """About how many rows of each store are on this machine."""
 
@@ -190,13 +192,9 @@ def _kept(
 ) -> StoreOutlook:
     """Return the outlook of a store whose changelog fits."""
     topic = store.changelog(app)
-    for fact, now in {"kind": store.kind.value, **store.facts}.items():
-        if was.get(fact, now) != now:
-            why = (
-                f"its {fact} were {was[fact]} and are {now} now, so its rows would be misread: "
-                "give the store another name, or the earlier form"
-            )
-            return StoreOutlook(store.name, "refused", topic, why)
+    if (why := misreading(store, was)) is not None:
+        why += ": give the store another name, or the earlier form"
+        return StoreOutlook(store.name, "refused", topic, why)
     count = running.topics[topic or ""]
     at = [running.versions.get((store.name, each), FIRST) for each in range(count)]
     newest = max(each.newest for each in at)
@@ -205,10 +203,7 @@ def _kept(
         return StoreOutlook(store.name, "refused", topic, why)
     left = [str(each) for each, found in enumerate(at) if found.version < store.version]
     if left and topic in running.filled:
-        oldest = min(each.version for each in at)
-        missing = [each for each in range(oldest, store.version) if each not in store.migrations]
-        if missing:
-            why = f"rows have version {oldest}, and migrate[{missing[0]}] is missing"
+        if (why := _hindrance(store, at, running)) is not None:
             return StoreOutlook(store.name, "refused", topic, why)
         why = (
             f"its values become version {store.version} in partition {', '.join(left)}, before "
@@ -223,6 +218,38 @@ def _kept(
             "both, else raise version=... and give migrate={...}"
         )
     return StoreOutlook(store.name, "survives", topic, why)
+
+
+def misreading(store: StoreSpec, was: Mapping[str, str]) -> str | None:
+    """Return why a store would misread rows that were written with these facts; None if not."""
+    for fact, now in {"kind": store.kind.value, **store.facts}.items():
+        if was.get(fact, now) != now:
+            return f"its {fact} were {was[fact]} and are {now} now, so its rows would be misread"
+    return None
+
+
+def _hindrance(store: StoreSpec, at: Sequence[StoreVersion], running: RunningApp) -> str | None:
+    """Return why a start would not migrate rows of these versions; None if it would."""
+    oldest = min(each.version for each in at)
+    missing = [each for each in range(oldest, store.version) if each not in store.migrations]
+    if missing:
+        return f"rows have version {oldest}, and migrate[{missing[0]}] is missing"
+    if not running.is_exactly_once:
+        return (
+            f"its rows have version {oldest}, and become version {store.version} only with "
+            "exactly-once: start the app once with processing.guarantee=exactly_once_v2"
+        )
+    if not running.has_offsets:
+        return (
+            "it has rows and its group has no offsets, so it is not known which records the rows "
+            "hold: moldau streams reset lets the app begin again"
+        )
+    if any(each.to is not None and each.layout != store.layout for each in at):
+        return (
+            "a migration was cut short, and the app has another retention or kind of window now: "
+            "first run it as it was, until the migration is done"
+        )
+    return None
 
 
 def _begin(running: RunningApp) -> str:
@@ -250,8 +277,9 @@ def _topics(plan: Plan, counts: Mapping[str, int], running: RunningApp) -> Itera
         else:
             moved = "keys move to other partitions" if name in repartitions else "its rows stay"
             why = (
-                f"it has {there} partitions and the app now needs {needed} ({moved}): stop the "
-                "app, take a savepoint, and restore it, which divides the keys anew"
+                f"it has {there} partitions and the app now needs {needed} ({moved}): let the app "
+                "begin again with moldau streams reset; a savepoint, whose restore divides the "
+                "keys anew, has to be taken before an input gets more partitions"
             )
             yield TopicOutlook(name, "refused", there, needed, why)
     for name in sorted(set(running.made) - {*own, topology_topic(plan.app)}):
