@@ -72,6 +72,7 @@ class TopologyChanged(TopologyError):
             "give another app another name; or start once with --accept-changes "
             "(accept.topology.changes=true)"
         )
+        self.gone = tuple(gone)
 
 
 class InputDeleted(StreamsError):

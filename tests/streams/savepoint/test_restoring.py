@@ -17,27 +17,10 @@ from moldau.streams.problems import StateError
 from moldau.streams.savepoint.restoring import _divisions, _records
 from moldau.streams.savepoint.savepoint import Savepoint, save_log
 from moldau.streams.state.spec import StoreSpec
+from tests.streams.savepoint.places import FakePlace
 
 KEYS = [f"k{at}".encode() for at in range(20)]
 TIME = b"\0\0\0\0\0\0\0\x07"
-
-
-class FakePlace:
-    """The files of a savepoint in memory."""
-
-    name = "here"
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-
-    def names(self) -> list[str]:
-        return sorted(self.files)
-
-    def read(self, name: str) -> bytes:
-        return self.files[name]
-
-    def write(self, name: str, data: bytes) -> None:
-        self.files[name] = data
 
 
 def restored(

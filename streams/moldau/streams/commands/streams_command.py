@@ -183,7 +183,8 @@ def _add_savepoint(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     savepoint.add_argument(
         "--force",
         action="store_true",
-        help="first remove members of the app's group that were killed, which stay for 45 s",
+        help="first remove members of the app's group that were killed, which stay for 45 s; those "
+        "of a streams group cannot be removed",
     )
     return savepoint
 

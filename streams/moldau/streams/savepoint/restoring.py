@@ -30,12 +30,12 @@ from moldau.streams.plan.placement import placed_inputs, placements
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.store_versions import StoreVersion, version_key
 from moldau.streams.plan.topics import topology_topic
-from moldau.streams.plan.topology import KEY, to_keep
+from moldau.streams.plan.topology import KEY
 from moldau.streams.plan.upgrade import kept_topology
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.savepoint.place import SavepointPlace
-from moldau.streams.savepoint.savepoint import Savepoint, load, load_log
+from moldau.streams.savepoint.savepoint import Savepoint, load, load_log, require_same
 from moldau.streams.spark.carrying import backings_of, restored_task
 from moldau.streams.spark.moving import (
     ChangelogReader,
@@ -79,7 +79,7 @@ def restore(plan: Plan, place: SavepointPlace, given: Mapping[str, object]) -> R
         raise StreamsError(
             f"savepoint={place.name}: it is of the app {savepoint.app}, not of {plan.app}"
         )
-    to_keep(plan.app, savepoint.topology, kept_topology(plan), accepts_changes=False)
+    require_same(f"savepoint={place.name}", savepoint.topology, plan)
     for program in plan.programs:
         for store in program.stores:
             require_readable(store, savepoint.versions.get(store.name, 1))

@@ -16,8 +16,10 @@ from typing import Any, Final
 
 from moldau.records import BatchBuilder, Codec, iter_records
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.plan.topology import Topology
-from moldau.streams.problems import StreamsError
+from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.topology import Topology, to_keep
+from moldau.streams.plan.upgrade import kept_topology, misreading
+from moldau.streams.problems import StateError, StreamsError, TopologyChanged
 from moldau.streams.savepoint.place import SavepointPlace
 
 MANIFEST: Final = "savepoint.json"
@@ -113,12 +115,41 @@ def load(place: SavepointPlace) -> Savepoint:
     """Return the savepoint that is there. Raise StreamsError if there is none."""
     if MANIFEST not in place.names():
         raise StreamsError(f"savepoint={place.name}: there is none: it has no {MANIFEST}")
-    found: Any = json.loads(place.read(MANIFEST))
-    topology = Topology.decoded(json.dumps(found.get("topology")).encode())
-    if found.get("form") != _FORM or topology is None:
+    try:
+        found: Any = json.loads(place.read(MANIFEST))
+        topology = Topology.decoded(json.dumps(found.get("topology")).encode())
+        if found.get("form") == _FORM and topology is not None:
+            return _savepoint(found, topology)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StreamsError(
-            f"savepoint={place.name}: a newer moldau has taken it: restore it with that one"
-        )
+            f"savepoint={place.name}: its {MANIFEST} is damaged: {type(error).__name__}: {error}: "
+            "take another one"
+        ) from error
+    raise StreamsError(
+        f"savepoint={place.name}: a newer moldau has taken it: restore it with that one"
+    )
+
+
+def require_same(what: str, before: Topology, plan: Plan) -> None:
+    """Raise StateError if an app lacks something of this topology, or would misread rows of it.
+    `what` begins the message."""
+    try:
+        to_keep(plan.app, before, kept_topology(plan), accepts_changes=False)
+    except TopologyChanged as error:
+        raise StateError(
+            f"{what}: the app has no {', no '.join(error.gone)} any more: use the version of the "
+            "app that had them, or give a renamed store its old name"
+        ) from None
+    for program in plan.programs:
+        for store in program.stores:
+            why = misreading(store, before.details.get(f"store {store.name}", {}))
+            if why is not None:
+                raise StateError(
+                    f"{what} store={store.name}: {why}: use the version of the app that wrote them"
+                )
+
+
+def _savepoint(found: Any, topology: Topology) -> Savepoint:
     return Savepoint(
         found["app"],
         found["created_ms"],

@@ -12,19 +12,26 @@ from contextlib import ExitStack
 from typing import Any
 
 from moldau.client import TopicPartition
+from moldau.client.group.descriptions import STREAMS_TYPE
 from moldau.client.sync import Admin
 from moldau.runtime.real import RealClock
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.store_versions import FIRST, StoreVersion, versions_in
-from moldau.streams.plan.topics import topology_topic
-from moldau.streams.plan.topology import KEY, Topology, to_keep
+from moldau.streams.plan.topology import KEY, Topology
 from moldau.streams.plan.upgrade import kept_topology
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.savepoint.place import SavepointPlace
-from moldau.streams.savepoint.savepoint import SavedLog, SavedOffset, Savepoint, save, save_log
+from moldau.streams.savepoint.savepoint import (
+    SavedLog,
+    SavedOffset,
+    Savepoint,
+    require_same,
+    save,
+    save_log,
+)
 from moldau.streams.spark.carrying import newest
 from moldau.streams.spark.moving import ChangelogReader, Offsets, group_facts, stopped_offsets
 from moldau.streams.state.changes import ChangelogRecords
@@ -45,7 +52,7 @@ def take(
     with ExitStack() as left:
         admin = left.enter_context(Admin(settings.of("admin")))
         if force and group_facts(admin, plan.app)[0]:
-            admin.remove_all_members(plan.app, reason="moldau streams savepoint --force")
+            _remove_members(admin, plan.app)
         committed = stopped_offsets(admin, plan.app)
         _require_own(plan.app, committed)
         listed: Any = admin.list_topics()
@@ -53,13 +60,11 @@ def take(
         layout = laid_out(plan, there)
         plan = layout.plan
         reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
-        kept: dict[bytes | None, bytes | None] = {}
-        if topology_topic(plan.app) in there:
-            records = reader.changes(topology_topic(plan.app), 0)
-            kept |= zip(records.keys, records.values, strict=True)
+        kept = reader.kept(there)
         before, now = Topology.decoded(kept.get(KEY)), kept_topology(plan)
+        if before is not None:
+            require_same(f"app={plan.app}", before, plan)
         if before is not None and before != now:
-            to_keep(plan.app, before, now, accepts_changes=False)
             raise StateError(
                 f"app={plan.app}: this version of the app has not run yet: take the savepoint with "
                 "the version that has"
@@ -79,6 +84,16 @@ def take(
             raise StreamsError(f"app={plan.app}: it was started meanwhile: stop it first")
     save(place, savepoint)
     return savepoint
+
+
+def _remove_members(admin: Admin, app: str) -> None:
+    if admin.describe_group(app).type == STREAMS_TYPE:
+        raise StreamsError(
+            f"app={app}: its group is a streams group, from which no member can be removed: one "
+            "that was killed is gone after 45 s (the broker's group.streams.session.timeout.ms): "
+            "wait, and take the savepoint without --force"
+        )
+    admin.remove_all_members(app, reason="moldau streams savepoint --force")
 
 
 def _logs(
