@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from moldau.client import TopicPartition
 from moldau.runtime import Runtime
 from moldau.streams import Streams
 from moldau.streams.query.gate import Gate
-from moldau.streams.query.questions import BadQuery, StoreUnavailable
+from moldau.streams.query.questions import BadQuery, Count, PositionQuestion, StoreUnavailable
 from moldau.streams.running import run_here
-from moldau.streams.worker.tasks import SLICE, TaskId, WorkerTask
+from moldau.streams.state.backing import MemoryBacking
+from moldau.streams.worker.queries import Queries
+from moldau.streams.worker.tasks import SLICE, RestoreProgress, TaskId, TaskState, WorkerTask
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.counting import CountingTask, word_count
 from tests.streams.worker.running import Cluster
@@ -89,6 +93,34 @@ async def test_a_question_is_answered_in_a_break_of_the_work(runtime: Runtime) -
     assert await working == "done"
     with pytest.raises(ZeroDivisionError):
         await gate.ask(lambda: 1 // 0)
+
+
+@pytest.mark.parametrize("state", [each for each in TaskState if each is not TaskState.CLOSED])
+def test_rows_of_another_version_give_no_answer(runtime: Runtime, state: TaskState) -> None:
+    plan = word_count("app")
+    program, where = plan.programs[1], TopicPartition("app-counts-changelog", 0)
+    backing = {"counts": MemoryBacking()}
+    task = WorkerTask(TaskId(1, 0), program, (), CountingTask(program, 0, backing, ()), None, state)
+    task.restoring[where] = RestoreProgress("counts", where, 0, 1, 1)
+    own: dict[TaskId, WorkerTask] = {}
+    copies: dict[TaskId, WorkerTask] = {}
+    (copies if state is TaskState.STANDBY else own)[task.task_id] = task
+    unused: Any = None
+    queries = Queries(plan, Gate(runtime), (own, copies), unused, unused)
+    queries.widths = {program.inputs[0]: 1}
+    spec, asked = program.stores[0], PositionQuestion(Count(), is_stale=True)
+
+    task.versions_fit = True
+    assert queries._sources(spec, program, asked, ()) == [task]
+    task.versions_fit = False
+    if state is TaskState.RUNNING:
+        assert queries._sources(spec, program, asked, ()) == [task]
+        return
+    with pytest.raises(StoreUnavailable):
+        queries._sources(spec, program, asked, ())
+    if state is not TaskState.STANDBY:
+        with pytest.raises(StoreUnavailable):
+            queries._check_readable(spec, [task])
 
 
 def test_slices_get_smaller_where_a_function_is_slow() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from moldau.client import Admin, Consumer, Producer, TopicPartition
 from moldau.client.group.streams import TaskPosition
+from moldau.streams.plan.store_versions import StoreVersion, version_key
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.state.changes import ChangelogRecords
@@ -59,8 +60,15 @@ class Copies:
         self._directory = directory
         self.door = Door(app_settings(given), app, "copier", runtime)
         self.standbys = Standbys(
-            plan, self.door, maker, lambda: self._topics, (Gate(runtime), runtime, reports)
+            plan,
+            self.door,
+            maker,
+            lambda: self._topics,
+            (Gate(runtime), runtime, reports),
+            lambda: self.versions,
         )
+        self.versions: list[TopicPartition] = []
+        """Where the versions of rows are kept."""
         self.reported: list[TaskPosition] = []
         self.door.membership.report = self._report  # type: ignore[method-assign]
 
@@ -122,6 +130,36 @@ async def write(cluster: Cluster, topic: str, *keys: str) -> None:
     async with Producer(bootstrap_servers=cluster.servers, runtime=cluster.runtime) as producer:
         for key in keys:
             await producer.send_and_wait(topic, b"1", key=key.encode())
+
+
+async def test_a_copy_answers_only_while_its_rows_have_the_version_of_the_app(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    async with copies(cluster, tmp_path) as made:
+        kept = f"{made.changelog}-versions"
+        await cluster.make(kept, partitions=1)
+        made.versions.append(TopicPartition(kept, 0))
+
+        async def note(at: StoreVersion) -> None:
+            async with Producer(
+                bootstrap_servers=cluster.servers, runtime=cluster.runtime
+            ) as producer:
+                await producer.send_and_wait(kept, at.encoded(), key=version_key("counts", 0))
+
+        await note(StoreVersion(2))
+        await write(cluster, made.changelog, "a")
+        await made.standbys.keep([COPY])
+        assert not made.standbys.tasks[COPY].versions_fit, "it is not known"
+        await made.read_until(lambda: made.position == 1 and made.standbys._kept.position == 1)
+        assert not made.standbys.tasks[COPY].versions_fit
+        await note(StoreVersion(1))
+        await made.read_until(lambda: made.standbys.tasks[COPY].versions_fit)
+        await note(StoreVersion(1, 2, b"a", "key-value"))
+        await made.read_until(lambda: not made.standbys.tasks[COPY].versions_fit)
+        await made.standbys.give_up(())
+        await note(StoreVersion(1))
+        await made.standbys.keep([COPY])
+        await made.read_until(lambda: made.standbys.tasks[COPY].versions_fit)
 
 
 async def test_a_copy_that_is_damaged_is_copied_from_the_beginning(

@@ -153,8 +153,7 @@ class Migrations:
 
     def _next(self, task: WorkerTask) -> StoreSpec | None:
         for store in task.program.stores:
-            at = self._at(store, task.task_id.partition)
-            if _has_versions(store) and (at.to is not None or at.version != store.version):
+            if differs(store, self._at(store, task.task_id.partition)):
                 return store
         return None
 
@@ -165,6 +164,11 @@ class Migrations:
 def _has_versions(store: StoreSpec) -> bool:
     """Whether its rows are the app's own, in a changelog. Those of an input are its producers'."""
     return store.is_logged and store.source_topic is None
+
+
+def differs(store: StoreSpec, at: StoreVersion) -> bool:
+    """Whether rows of these versions are not all of the one that the app declares."""
+    return _has_versions(store) and (at.to is not None or at.version != store.version)
 
 
 def _is_empty(rows: Backing) -> bool:

@@ -188,7 +188,8 @@ class OwnTasks:
         """
         for where, offset in task.fetched.items():
             self._door.seek(where, offset)
-        is_complete = task.is_restored and not self._migrations.are_left(task)
+        task.versions_fit = not self._migrations.are_left(task)
+        is_complete = task.is_restored and task.versions_fit
         task.state = TaskState.RUNNING if is_complete else TaskState.RESTORING
         task.paused.clear()
 
@@ -263,7 +264,8 @@ class OwnTasks:
         await self._door.changelogs.read_from(restore.open_offsets(self.tasks.values()))
 
     def _settle(self, task: WorkerTask) -> None:
-        if task.is_restored and not self._migrations.are_left(task):
+        task.versions_fit = not self._migrations.are_left(task)
+        if task.is_restored and task.versions_fit:
             task.state = TaskState.RUNNING
             self._door.resume(task.inputs)
             self._reports.restored(task)

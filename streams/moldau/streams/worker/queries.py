@@ -3,7 +3,8 @@
 Invariants: a key that another worker has is never reported as absent; a store that is being
 restored gives no answer, because it would be an old one, unless the question allows old ones
 (`PositionQuestion`). Then a standby may answer, too. Both hold nothing that is not committed, and
-the answer says how far they are.
+the answer says how far they are. Rows of another version than the app declares, or of an unknown
+one, give no answer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.membership import Membership
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 
-_READABLE = (TaskState.RUNNING, TaskState.SUSPENDED)
+_CURRENT = (TaskState.RUNNING, TaskState.SUSPENDED)
 _NO_KEY = (TypeError, ValueError, AttributeError, msgspec.MsgspecError)
 
 
@@ -111,7 +112,7 @@ class Queries:
         tasks = self._of(program)
         if question.partitions:
             return await self._ask_in(program, spec, question)
-        readable = [each for each in tasks if each.state in _READABLE]
+        readable = [each for each in tasks if _is_readable(each)]
         found = await self._gate.ask(self._reading(readable, spec, question)) if readable else None
         if found:
             return found
@@ -199,7 +200,7 @@ class Queries:
             if at is not None:
                 position[partition] = at
             answers.append(answer(self._store_of(task, spec), asked.question))
-        is_stale = any(each.state not in _READABLE for each in tasks)
+        is_stale = any(each.state not in _CURRENT for each in tasks)
         return PositionedAnswer(merged(spec, asked.question, answers), position, is_stale)
 
     def _sources(
@@ -228,6 +229,11 @@ class Queries:
                 raise self._elsewhere(program, spec, partition)
             if not asked.is_stale:
                 self._check_readable(spec, [task])
+            if not _is_decodable(task):
+                raise StoreUnavailable(
+                    f"store={spec.name} partition={partition}: its rows have another version than "
+                    "this app declares, or it is not known which: ask again"
+                )
             found.append(task)
         if not found:
             self._check_assigned(spec)
@@ -295,7 +301,7 @@ class Queries:
     def _check_readable(self, spec: StoreSpec, tasks: Sequence[WorkerTask]) -> None:
         self._check_assigned(spec)
         for task in tasks:
-            if task.state in _READABLE:
+            if _is_readable(task):
                 continue
             done = sum(each.position - each.begin for each in task.restoring.values())
             total = sum(each.end - each.begin for each in task.restoring.values())
@@ -315,7 +321,7 @@ class Queries:
         self, tasks: Sequence[WorkerTask], spec: StoreSpec, question: Question
     ) -> Callable[[], Answer]:
         def read() -> Answer:
-            if any(each.state not in _READABLE for each in tasks):
+            if not all(_is_readable(each) for each in tasks):
                 raise StoreUnavailable(f"store={spec.name}: its partitions move: ask again")
             answers = [answer(self._store_of(each, spec), question) for each in tasks]
             return merged(spec, question, answers)
@@ -323,7 +329,7 @@ class Queries:
         return read
 
     def _store_of(self, task: WorkerTask, spec: StoreSpec) -> Store:
-        if self._are_committed or task.state not in _READABLE:
+        if self._are_committed or task.state not in _CURRENT:
             return task.committed_store(spec)
         return task.task.store(spec.name)
 
@@ -340,6 +346,14 @@ class Queries:
             raise BadQuery(
                 f"store={spec.name}: {key!r} is no key of it, which are {spec.key.name}: {error}"
             ) from None
+
+
+def _is_decodable(task: WorkerTask) -> bool:
+    return task.state is TaskState.RUNNING or task.versions_fit
+
+
+def _is_readable(task: WorkerTask) -> bool:
+    return task.state in _CURRENT and _is_decodable(task)
 
 
 def _keys_of(question: Question) -> list[Any]:

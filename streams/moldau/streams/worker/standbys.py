@@ -7,6 +7,8 @@ without a restore.
 Invariants:
 - A standby holds nothing that is not committed: its reader stops at the last stable offset, and a
   store whose changelog is an input stops at the offset that the app has committed.
+- The versions of rows are read beside the changelogs, so that no question misreads rows that the
+  task has migrated, or is about to.
 - A task is never here and among the worker's own tasks: what is given up here is closed before
   tasks are taken, and tasks are given up before they are kept here.
 
@@ -21,7 +23,7 @@ the group gives the copy to the worker anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from moldau.client import KafkaError
@@ -31,12 +33,15 @@ from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.restarts import RestartPolicy, Restarts
+from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.store_versions import FIRST, StoreVersion, versions_in
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted
 from moldau.streams.worker import restore
 from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
+from moldau.streams.worker.migrations import differs
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.task_maker import TaskMaker, forget_frames
 from moldau.streams.worker.tasks import RestoreProgress, TaskId, TaskState, WorkerTask
@@ -59,13 +64,17 @@ class Standbys:
         maker: TaskMaker,
         topics: Callable[[], Mapping[str, TopicFacts]],
         beside: tuple[Gate, Runtime, Reports],
+        versions: Callable[[], Sequence[TopicPartition]] = tuple,
     ) -> None:
-        """`topics` returns the facts of the app's topics."""
+        """`topics` returns the facts of the app's topics, `versions` the partition that says which
+        versions rows have; none if it cannot be used."""
         self._programs = {program.index: program for program in plan.programs}
         self._door = door
         self._maker = maker
         self._topics = topics
         self._gate, self._runtime, self._reports = beside
+        self._of_versions = versions
+        self._kept = KeptVersions()
         self._look_at = 0.0
         self._failed_looks = 0
         self._report_at = 0.0
@@ -154,7 +163,9 @@ class Standbys:
     async def _begin(self, tasks: Collection[WorkerTask], damaged: dict[TaskId, str]) -> None:
         """Continue each store at the offset that its rows were committed with. `damaged` are the
         tasks that could not be made, and why."""
-        ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
+        changelogs = [where for task in tasks for where in task.changelogs()]
+        ends = await self._door.ends([*changelogs, *self._of_versions()])
+        self._kept.begin([ends[where] for where in self._of_versions()])
         # That an input was committed so far is not known yet: it only keeps the rows.
         whole = {where: CommittedOffset(end, "") for where, (_, end) in ends.items()}
         self._ends |= {where: end for where, (_, end) in ends.items()}
@@ -172,13 +183,17 @@ class Standbys:
                     is_input = store.source_topic is not None
                     progress.end = progress.position if is_input else _ENDLESS
         self._look_at = 0.0
+        self._kept.judge(self.tasks.values())
         if damaged:
             await self._again(damaged)
         else:
             await self._follow()
 
     async def _follow(self) -> None:
-        await self._door.standbys.read_from(restore.open_offsets(self.tasks.values()))
+        offsets = restore.open_offsets(self.tasks.values())
+        if self.tasks:
+            offsets |= dict.fromkeys(self._of_versions(), self._kept.position)
+        await self._door.standbys.read_from(offsets)
 
     def on_damage(self, path: str, error: StoreCorrupted) -> bool:
         """A question has found the files at a path damaged. Return whether they are of a copy,
@@ -209,7 +224,8 @@ class Standbys:
             if not each.is_done
         }
         await self._tend()
-        if not by_changelog:
+        of_versions = self._of_versions()
+        if not by_changelog and not of_versions:
             return
         try:
             fetched = await self._door.standbys.read(0.0)
@@ -218,8 +234,15 @@ class Standbys:
                 raise
             gone = TopicPartition(error.context["topic"], error.context["partition"])
             reason = f"{gone} does not hold its next record any more"
-            await self._again({by_changelog[gone].task_id: reason})
+            reading = [by_changelog[gone].task_id] if gone in by_changelog else list(self.tasks)
+            if gone in of_versions:
+                self._kept = KeptVersions()
+            await self._again(dict.fromkeys(reading, reason))
             return
+        for where in of_versions:
+            found = [each.chunk for each in fetched if each.where == where]
+            if self._kept.apply(found, self._door.standbys.position(where)):
+                self._kept.judge(self.tasks.values())
         for each in fetched:
             if (task := by_changelog.get(each.where)) is not None:
                 await self._change(task, each.where, restore.apply, each)
@@ -310,6 +333,41 @@ class Standbys:
                 progress.end = committed[where].offset
         if was_done:
             await self._follow()
+
+
+class KeptVersions:
+    """The versions of rows, as far as they were read beside the changelogs."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._end: int | None = None
+        """The end that the topic had when the first copy was opened; None before."""
+        self._records: dict[bytes | None, bytes | None] = {}
+        self._versions: Mapping[tuple[str, int], StoreVersion] = {}
+
+    def begin(self, ends: Sequence[tuple[int, int]]) -> None:
+        """Read the topic from its first offset, up to its end before any copy is judged."""
+        if self._end is None:
+            self.position, self._end = ends[0] if ends else (0, 0)
+
+    def apply(self, chunks: Iterable[Chunk], position: int) -> bool:
+        """Take records, and how far the topic is read. Return whether that is something new."""
+        if position <= self.position:
+            return False
+        self.position = position
+        for chunk in chunks:
+            self._records |= zip(chunk.keys, chunk.values, strict=True)
+        self._versions = versions_in(self._records)
+        return True
+
+    def judge(self, copies: Iterable[WorkerTask]) -> None:
+        """Set whether the rows of copies have the versions that the app declares."""
+        is_known = self._end is not None and self.position >= self._end
+        for task in copies:
+            task.versions_fit = is_known and not any(
+                differs(store, self._versions.get((store.name, task.task_id.partition), FIRST))
+                for store in task.program.stores
+            )
 
 
 def _expire(task: WorkerTask) -> None:

@@ -139,6 +139,9 @@ class WorkerTask:
     held_bytes: int = 0
     damage: StoreCorrupted | None = None
     """The damage found in its stores, if any: the task must be made again."""
+    versions_fit: bool = False
+    """Whether all rows are known to have the versions that the app declares. A task that runs has
+    no others; of one that does not, other rows would be misread by a question."""
 
     @property
     def is_restored(self) -> bool:

@@ -97,7 +97,9 @@ class Worker:
         self._kept = KeptTopology(plan, self._door, reports, lambda: self._is_stopping)
         migrations = Migrations(self._door, self._kept, beside)
         self._own = OwnTasks(plan, self._door, self._maker, migrations, beside)
-        self.standbys = Standbys(plan, self._door, self._maker, lambda: self._own.topics, beside)
+        self.standbys = Standbys(
+            plan, self._door, self._maker, lambda: self._own.topics, beside, self._kept.sources
+        )
         self.tasks = self._own.tasks
         self._decisions = Decisions(
             self.tasks,
