@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.streams import Streams, tumbling
+from moldau.streams import Streams, tumbling, until_time
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.store_versions import StoreVersion, version_key, versions_in
 from moldau.streams.plan.topology import Topology, to_keep
@@ -132,6 +132,22 @@ def test_a_later_version_is_migrated_where_it_is_not() -> None:
     assert fates(upgrade(app(), running(versions=both))) == {"counts": "refused"}
     missing = app(kind=float, version=2)
     assert "migrate[1] is missing" in upgrade(missing, running()).problems[0]
+
+
+def test_what_keeps_values_of_a_migrated_store_is_told() -> None:
+    streams = Streams("wc")
+    grouped = streams.stream("lines", str).group_by(lambda line: line)
+    counts = grouped.aggregate(
+        float, lambda so_far, _: so_far, name="counts", type=float, version=2, migrate={1: as_float}
+    )
+    counts.suppress(until_time("1m"), name="held").changes().to("out")
+    found = upgrade(streams.plan(), running())
+    assert fates(found) == {"counts": "migrated", "held": "new"}
+    assert [each for each in found.notes if "earlier form" in each] == [
+        "store held: it may hold values of a migrated store in their earlier form: let the app "
+        "process all before the upgrade, or let the new type read both"
+    ]
+    assert not any("earlier form" in each for each in upgrade(app(), running()).notes)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ async def test_a_stop_ends_the_reading_of_the_kept_topology(cluster: Cluster) ->
     where = TopicPartition("halted-moldau-topology", 0)
     await door.start()
     try:
-        assert await door.last_values(where, lambda: True) is None, "that is not: none are kept"
+        assert await door.last_values(where, lambda: True) is None
         assert await door.last_values(where, lambda: False) == {None: b"now"}
     finally:
         await door.aclose()

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.description import code_of
+from moldau.streams.plan.joins import DelayedLookup, StreamJoin
 from moldau.streams.plan.layout import partition_counts
 from moldau.streams.plan.patterns import matches, resolved
 from moldau.streams.plan.plan import Plan, Program
@@ -27,6 +28,7 @@ from moldau.streams.state.spec import StoreSpec
 
 StoreFate = Literal["survives", "migrated", "rebuilt", "new", "lost", "refused", "left behind"]
 TopicFate = Literal["fits", "new", "left over", "refused"]
+_BUFFERS: Final = (op.Suppress, StreamJoin, DelayedLookup)
 _BAD: Final = ("lost", "refused")
 _CODE: Final = "code"
 _PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -145,7 +147,9 @@ def upgrade(plan: Plan, running: RunningApp) -> Upgrade:
         if name not in known
     ]
     notes += _notes(before.details, now.details)
-    if running.members and any(each.fate == "migrated" for each in stores):
+    migrated = {each.name for each in stores if each.fate == "migrated"}
+    notes += (note for program in plan.programs for note in _behind(plan, program, migrated))
+    if running.members and migrated:
         notes.append(
             f"workers in the group: {running.members}: one of the earlier version that gets a task "
             "with migrated rows ends, so replace all of them"
@@ -300,6 +304,26 @@ def _notes(before: Details, now: Details) -> Iterator[str]:
             )
         else:
             yield f"{what}: its functions have changed: rows that are there stay"
+
+
+def _behind(plan: Plan, program: Program, migrated: Collection[str]) -> Iterator[str]:
+    """Yield notes on what keeps values of migrated stores, and is not migrated with them."""
+    own = {topic.name for topic in plan.repartitions}
+    reached = set[str]()
+    for step in program.steps:
+        is_behind = not reached.isdisjoint(step.parents)
+        if is_behind or any(store.name in migrated for store in stores_of(step)):
+            reached.add(step.name)
+        kept = [f"store {store.name}" for store in stores_of(step)]
+        if isinstance(step.operation, op.Sink):
+            kept = [f"repartition {name}" for name in own.intersection([step.operation.topic])]
+        elif not isinstance(step.operation, _BUFFERS):
+            continue
+        for what in kept if is_behind else ():
+            yield (
+                f"{what}: it may hold values of a migrated store in their earlier form: let the "
+                "app process all before the upgrade, or let the new type read both"
+            )
 
 
 def _digests(program: Program) -> dict[str, str]:
