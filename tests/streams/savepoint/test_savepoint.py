@@ -25,7 +25,7 @@ from tests.streams.savepoint.places import FakePlace
 
 def counted(*, key: type = str, name: str = "counts", windows: Any = None) -> Plan:
     app = Streams("saved")
-    grouped = app.stream("lines", str, key=key).group_by_key()
+    grouped: Any = app.stream("lines", str, key=key).group_by_key()
     (grouped if windows is None else grouped.window(windows)).count(name=name)
     return app.plan()
 
