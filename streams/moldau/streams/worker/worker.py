@@ -128,9 +128,7 @@ class Worker:
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
         self._looking: asyncio.Task[None] | None = None
-        self._has_more = False
-        self._is_connected = False
-        self._is_stopping = False
+        self._has_more = self._is_connected = self._is_stopping = False
 
     def _rocks_opener(self) -> OpenDatabase:
         memory = RocksMemory(
