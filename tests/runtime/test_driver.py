@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.driver import Driver
+from moldau.runtime.backoff import Backoff
+from moldau.runtime.driver import Driver, SupervisedDriver
+from moldau.runtime.restarts import RestartPolicy
 from moldau.runtime.simulated import NodeState, Simulation
 
 
@@ -145,5 +147,60 @@ def test_what_is_left_is_finished_after_a_failure() -> None:
         assert driver.task is not task
         await driver.task
         assert core.left == 0
+
+    simulated(main)
+
+
+def test_a_supervised_driver_starts_again_after_each_failure_with_a_longer_pause() -> None:
+    async def main(runtime: Runtime) -> None:
+        core = Countdown(2)
+        failures = [OSError("first"), OSError("second")]
+        reported: list[str] = []
+        is_done = asyncio.Event()
+
+        async def act(due: Due) -> bool:
+            if failures:
+                raise failures.pop(0)
+            if due.step is not None:
+                core.on_done(due.step, runtime.clock.monotonic())
+            if not core.left:
+                is_done.set()
+            return due.step is not None
+
+        inner = Driver(runtime, "countdown", core.ready, act, lambda _: not core.left)
+        policy = RestartPolicy(Backoff(10_000, 40_000))
+        driver = SupervisedDriver(inner, runtime, policy, lambda error: reported.append(str(error)))
+        began = runtime.clock.monotonic()
+        driver.begin()
+        await is_done.wait()
+        assert reported == ["first", "second"]
+        pauses_s, steps_s = 10.0 + 20.0, 1.0
+        assert runtime.clock.monotonic() - began == pytest.approx(pauses_s + steps_s, rel=0.2)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not driver.is_alive  # the core is over
+
+    simulated(main)
+
+
+def test_a_supervised_driver_that_is_closed_does_not_start_again() -> None:
+    async def main(runtime: Runtime) -> None:
+        core = Countdown(1)
+        is_reported = asyncio.Event()
+
+        async def act(due: Due) -> bool:
+            raise OSError(f"step {due.step}")
+
+        inner = Driver(runtime, "countdown", core.ready, act, lambda _: False)
+        policy = RestartPolicy(Backoff(10_000, 40_000))
+        driver = SupervisedDriver(inner, runtime, policy, lambda _: is_reported.set())
+        driver.begin()
+        await is_reported.wait()
+        began = runtime.clock.monotonic()
+        alive = [driver.is_alive]  # it waits for its next start
+        await driver.aclose()
+        alive += [driver.is_alive, inner.is_alive]
+        assert alive == [True, False, False]
+        assert runtime.clock.monotonic() == began
 
     simulated(main)

@@ -9,6 +9,9 @@ time to come back. A shell gives the driver both halves:
     core.on_poll(now); driver.poke()       # something has happened
     await driver.end(timeout_s)            # after the event that makes `is_over` true
 
+A core that no caller waits for has a `SupervisedDriver`: it reports what has ended the task, and
+starts it again after a pause.
+
 Invariants: one `act` at a time, and never beside a `ready`. No poke is lost: one that comes during
 an `act` is followed by another `ready`. The task ends only when there is nothing to do and
 `is_over`, by an exception of the core or the shell, or because it is cancelled. Whatever ended it,
@@ -20,10 +23,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from moldau.runtime.interface import Runtime
+from moldau.runtime.restarts import RestartPolicy, Restarts
 from moldau.runtime.timeouts import timeout
+
+_NS_PER_MS: Final = 1_000_000
 
 
 class Ready(Protocol):
@@ -125,3 +131,59 @@ class Driver(Generic[R]):
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+class SupervisedDriver(Generic[R]):
+    """A driver that starts again after a failure, until it is closed or its core is over."""
+
+    def __init__(
+        self,
+        driver: Driver[R],
+        runtime: Runtime,
+        policy: RestartPolicy,
+        report: Callable[[Exception], None],
+    ) -> None:
+        """`report` is called with each exception that has ended the driver. The policy must be one
+        without end."""
+        assert policy.failures_max is None
+        self._driver = driver
+        self._runtime = runtime
+        self._policy = policy
+        self._report = report
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the driver runs, or will again."""
+        return self._task is not None and not self._task.done()
+
+    def begin(self) -> None:
+        """Start the driver."""
+        self._task = self._runtime.spawn(self._keep(), name="supervised driver")
+
+    def poke(self) -> None:
+        """Ask the core again: something has happened."""
+        self._driver.poke()
+
+    async def aclose(self) -> None:
+        """End the driver."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _keep(self) -> None:
+        restarts = Restarts(self._policy)
+        while True:
+            restarts.on_up(self._now_ms())
+            try:
+                await self._driver.begin()
+            except Exception as error:
+                self._report(error)
+            else:
+                return
+            pause_ms = restarts.on_failure(self._now_ms(), self._runtime.random.random())
+            assert pause_ms is not None
+            await asyncio.sleep(pause_ms / 1000)
+
+    def _now_ms(self) -> int:
+        return self._runtime.clock.monotonic_ns() // _NS_PER_MS

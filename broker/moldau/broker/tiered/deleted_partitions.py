@@ -29,12 +29,7 @@ from moldau.broker.tiered.metadata_topic import PartitionKey, key_of
 from moldau.broker.tiered.partition_tier import remove_orphans
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import DeletionState, PartitionDeletion
-from moldau.broker.tiered.remote_work import (
-    STORE_FAILURES,
-    RemoteWork,
-    RunningWork,
-    SupervisedDriver,
-)
+from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -92,7 +87,7 @@ class DeletedPartition:
         self.event_ms = 0
         """The time of the newest record."""
         name = f"delete-remote-{topic}-{key.partition}"
-        self._driver = SupervisedDriver(work, name, self._ready, self._act, lambda _: self.is_done)
+        self._driver = work.driver(name, self._ready, self._act, lambda _: self.is_done)
         self._running = RunningWork(work, name, self._driver.poke)
         self._appended: tuple[DeletionState, float] | None = None
 

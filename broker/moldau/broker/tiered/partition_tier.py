@@ -31,12 +31,7 @@ from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import SegmentId
-from moldau.broker.tiered.remote_work import (
-    STORE_FAILURES,
-    RemoteWork,
-    RunningWork,
-    SupervisedDriver,
-)
+from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
 from moldau.broker.tiered.segment_objects import parse_object_name, partition_folder
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
@@ -147,7 +142,7 @@ class PartitionTier:
         self._led_epoch: int | None = None
         """The epoch in which the partition leads, perhaps before the core knows it."""
         name = f"remote-log-{partition.topic}-{partition.index}"
-        self._driver = SupervisedDriver(work, name, self._ready, self._act, lambda _: False)
+        self._driver = work.driver(name, self._ready, self._act, lambda _: False)
         self._running = RunningWork(work, name, self._driver.poke)
         self._election: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None

@@ -16,15 +16,15 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.errors import ConfigError, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.logging.gathering import Gathering
 from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.runtime.backoff import Backoff
-from moldau.runtime.driver import Driver, R
-from moldau.runtime.restarts import RestartPolicy, Restarts
+from moldau.runtime.driver import Driver, R, SupervisedDriver
+from moldau.runtime.restarts import RestartPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Coroutine
@@ -243,61 +243,24 @@ class RemoteWork:
     def monotonic_ms(self) -> int:
         return self.runtime.clock.monotonic_ns() // _NS_PER_MS
 
-
-class SupervisedDriver(Generic[R]):
-    """The driver of one core. What ends it, such as too few file descriptors, is reported, and it
-    starts again after a pause."""
-
-    def __init__(
+    def driver(
         self,
-        work: RemoteWork,
         name: str,
         ready: Callable[[float], R],
         act: Callable[[R], Awaitable[bool]],
         is_over: Callable[[R], bool],
-    ) -> None:
-        """See `Driver`."""
-        self._work = work
-        self._name = name
-        self._driver = Driver(work.runtime, name, ready, act, is_over)
-        self._task: asyncio.Task[None] | None = None
+    ) -> SupervisedDriver[R]:
+        """Return the driver of the core of one partition; see `Driver`."""
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it runs, or will again."""
-        return self._task is not None and not self._task.done()
-
-    def begin(self) -> None:
-        """Start it."""
-        self._task = self._work.runtime.spawn(self._keep(), name=self._name)
-
-    def poke(self) -> None:
-        """Ask the core again: something has happened."""
-        self._driver.poke()
-
-    async def aclose(self) -> None:
-        """End it."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _keep(self) -> None:
-        work, random = self._work, self._work.runtime.random
-        restarts = Restarts(RestartPolicy(work.limits.retry))
-        while True:
-            restarts.on_up(work.monotonic_ms())
-            try:
-                await self._driver.begin()
-            except (MoldauError, OSError) as error:
-                now_s = work.runtime.clock.monotonic()
-                work.failures.warn(_FAILED, now_s, of=self._name, why=str(error))
-            except Exception as error:
-                work.log.failure(_FAILED, error, of=self._name)
+        def report(error: Exception) -> None:
+            if isinstance(error, (MoldauError, OSError)):
+                now_s = self.runtime.clock.monotonic()
+                self.failures.warn(_FAILED, now_s, of=name, why=str(error))
             else:
-                return
-            pause_ms = restarts.on_failure(work.monotonic_ms(), random.random())
-            assert pause_ms is not None, "restarts have no end"
-            await asyncio.sleep(pause_ms / 1000)
+                self.log.failure(_FAILED, error, of=name)
+
+        driver = Driver(self.runtime, name, ready, act, is_over)
+        return SupervisedDriver(driver, self.runtime, RestartPolicy(self.limits.retry), report)
 
 
 class RunningWork:
