@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.backups.backup_store import BackupStore, open_store
-from moldau.backups.restoring import Restored, restore_backup
+from moldau.backups.restoring import RestoreResult, restore_backup
 from moldau.backups.taking import TakenBackup, take_backup
 from moldau.client import Admin
 from moldau.protocol.messages.restore_records import RestoreRecordsRequest
@@ -27,7 +27,7 @@ class Died(Exception):
 
 async def restored(
     address: str, place: Path, time_ms: int | None = None, *, appends_max: int | None = None
-) -> Restored:
+) -> RestoreResult:
     """Restore the newest backup, or the cluster as of a time. With `appends_max`, die behind so
     many requests that append, whose answers are lost."""
     store = BackupStore(open_store(RealRuntime("restore"), f"file://{place}"))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from moldau.backups.restoring import MARK
 from moldau.client import Admin, NewTopic, Producer
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -21,7 +20,11 @@ from moldau.protocol.messages.restore_records import (
     RestoreRecordsRequest,
     RestoreRecordsResponse,
 )
-from moldau.protocol.messages.restore_topic import RestoreTopicRequest, RestoreTopicResponse
+from moldau.protocol.messages.restore_topic import (
+    RESTORING,
+    RestoreTopicRequest,
+    RestoreTopicResponse,
+)
 from moldau.protocol.negotiation import advertised_versions, own_versions
 from moldau.records import encode_batch, stamp
 from moldau.testing import EmbeddedBroker
@@ -113,14 +116,14 @@ def test_a_topic_takes_a_restore_or_producers_and_only_a_restore_begins_one() ->
             mine = Resource(ResourceType.TOPIC, "mine")
             await at.admin.create_topic(NewTopic("mine", partitions=1))
             with pytest.raises(KafkaError) as set_by_hand:
-                await at.admin.alter_configs(mine, set_to={MARK: "true"})
+                await at.admin.alter_configs(mine, set_to={RESTORING: "true"})
             assert set_by_hand.value.code is ErrorCode.INVALID_CONFIG
             (topic,) = await at.admin.list_topics()
             refused = await at.send(batch(100), 0, name="mine", topic_id=topic.topic_id)
             assert refused.error_code == ErrorCode.POLICY_VIOLATION
             assert (await at.make("mine")).error_code == ErrorCode.TOPIC_ALREADY_EXISTS
             await at.make()
-            assert MARK not in {
+            assert RESTORING not in {
                 each.name
                 for each in await at.admin.describe_configs(Resource(ResourceType.TOPIC, "t"))
             }
@@ -129,7 +132,7 @@ def test_a_topic_takes_a_restore_or_producers_and_only_a_restore_begins_one() ->
                     await producer.send_and_wait("t", b"early")
                 assert early.value.code is ErrorCode.POLICY_VIOLATION
                 await at.send(batch(100))
-                await at.admin.alter_configs(Resource(ResourceType.TOPIC, "t"), unset=[MARK])
+                await at.admin.alter_configs(Resource(ResourceType.TOPIC, "t"), unset=[RESTORING])
                 assert not (await at.make()).is_restoring
                 done = await at.send(batch(101), 101)
                 assert done.error_code == ErrorCode.POLICY_VIOLATION

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
+from moldau.records import ControlType, control_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 Commit = tuple[str, str, int]
 """A group, a topic and a partition."""
 
-_COMMIT_MARKER: Final = 1
-_MARKER_TYPE: Final = slice(2, 4)
 _OFFSET_COMMIT: Final = 1
 _KEY_VERSION: Final = slice(0, 2)
 
@@ -51,10 +50,8 @@ class CommittedOffsets:
 
     def _end(self, producer_id: int, batch: Batch) -> None:
         pending = self._pending.pop(producer_id, {})
-        for record in batch.records():
-            key = bytes(record.key or b"")
-            if int.from_bytes(key[_MARKER_TYPE], "big") == _COMMIT_MARKER:
-                self._apply(pending)
+        if any(each.type == ControlType.COMMIT for each in control_records(batch)):
+            self._apply(pending)
 
     def _apply(self, changes: dict[Commit, OffsetAndMetadata | None]) -> None:
         for key, value in changes.items():

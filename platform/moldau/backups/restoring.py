@@ -43,6 +43,7 @@ from moldau.operations import acls, quotas
 from moldau.operations.plan import Action
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.messages.restore_topic import (
+    RESTORING,
     RestorableConfig,
     RestoreTopicRequest,
     RestoreTopicResponse,
@@ -55,9 +56,6 @@ if TYPE_CHECKING:
     from moldau.backups.backup_store import BackupStore
     from moldau.client.admin.admin import Admin
 
-MARK: Final = "moldau.restoring"
-"""The setting that marks a topic on the broker's side; its removal ends the restore."""
-_RESTORE_TOPIC: Final = 20001
 _TIMEOUT_MS: Final = 15_000
 
 
@@ -81,7 +79,7 @@ class RestoreSource:
 
 
 @dataclass(slots=True)
-class Restored:
+class RestoreResult:
     """What a restore has done."""
 
     name: str
@@ -129,10 +127,12 @@ async def choose_backup(
     return name, await store.read_manifest(name, size)
 
 
-async def restore_backup(admin: Admin, store: BackupStore, time_ms: int | None = None) -> Restored:
+async def restore_backup(
+    admin: Admin, store: BackupStore, time_ms: int | None = None
+) -> RestoreResult:
     """Restore the newest backup, or the cluster as of a time. Raise BackupFailed, KafkaError or
     StoreError; the same call then goes on."""
-    if _RESTORE_TOPIC not in await admin.describe_api_versions():
+    if RestoreTopicRequest.spec.key not in await admin.describe_api_versions():
         raise BackupFailed("these brokers cannot keep offsets: restore into a cluster of moldau")
     topics = [
         each for each in await admin.list_topics(internal=True) if each.name not in OWN_TOPICS
@@ -145,7 +145,7 @@ async def restore_backup(admin: Admin, store: BackupStore, time_ms: int | None =
         )
     await store.check_objects(manifest.objects)
     _check_topics(topics, manifest)
-    restored = Restored(name, manifest)
+    restored = RestoreResult(name, manifest)
     restore = _Restore(admin, store, restored, time_ms)
     await restore.run(is_empty=not topics)
     return restored
@@ -210,7 +210,7 @@ class _Restore:
     """One run of a restore."""
 
     def __init__(
-        self, admin: Admin, store: BackupStore, restored: Restored, time_ms: int | None
+        self, admin: Admin, store: BackupStore, restored: RestoreResult, time_ms: int | None
     ) -> None:
         self._admin = admin
         self._cluster = admin._cluster
@@ -260,7 +260,7 @@ class _Restore:
         logs = await all_of(map(self._fill, plans))
         await self._abort_open(logs)
         resource = Resource(ResourceType.TOPIC, topic.name)
-        await self._admin.alter_configs(resource, unset=[MARK])
+        await self._admin.alter_configs(resource, unset=[RESTORING])
 
     async def _make(self, topic: TopicBackup) -> bool:
         """Make the topic; return whether it takes records of the restore."""

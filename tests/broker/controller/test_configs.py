@@ -6,7 +6,6 @@ import pytest
 
 from moldau.broker.controller.configs import ALL_BROKERS, DynamicConfigs, Resource, ResourceType
 from moldau.broker.controller.levels import METADATA_VERSION
-from moldau.broker.replication.topic_config import RESTORING
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing
@@ -19,7 +18,11 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from moldau.protocol.messages.restore_topic import RestoreTopicRequest, RestoreTopicResponse
+from moldau.protocol.messages.restore_topic import (
+    RESTORING,
+    RestoreTopicRequest,
+    RestoreTopicResponse,
+)
 from moldau.protocol.schemas.metadata_log import (
     ClearElrRecord,
     ConfigRecord,

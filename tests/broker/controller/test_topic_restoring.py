@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from moldau.broker.replication.topic_config import RESTORING
 from moldau.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from moldau.protocol.messages.restore_topic import RestoreTopicRequest, RestoreTopicResponse
+from moldau.protocol.messages.restore_topic import (
+    RESTORING,
+    RestoreTopicRequest,
+    RestoreTopicResponse,
+)
 from moldau.protocol.schemas.metadata_log import ConfigRecord
 from tests.broker.controller.cluster import Cluster
 

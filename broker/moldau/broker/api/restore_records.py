@@ -42,7 +42,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     except KafkaError as error:
         request.answer(_failure(node, message, partition, error))
         return
-    waiting = _Restored(node, request, message, partition)
+    waiting = _RestoreAnswer(node, request, message, partition)
     if not waiting.try_complete():
         waiting.wait(node.replicas.purgatory, (partition,), message.timeout_ms)
 
@@ -57,8 +57,8 @@ def _partition(node: Node, message: RestoreRecordsRequest) -> Partition:
 def _failure(
     node: Node, message: RestoreRecordsRequest, partition: Partition | None, error: KafkaError
 ) -> RestoreRecordsResponse:
-    told = client_error(node, message.name, message.partition_index, error)
-    return _response(partition, told.code, message_of(told))
+    shown = client_error(node, message.name, message.partition_index, error)
+    return _response(partition, shown.code, message_of(shown))
 
 
 def _response(
@@ -72,8 +72,8 @@ def _response(
     return response
 
 
-class _Restored(DelayedAnswer):
-    """A request whose batches are not on all replicas in sync yet."""
+class _RestoreAnswer(DelayedAnswer):
+    """A request that waits until all replicas in sync have its batches."""
 
     __slots__ = ("_end_offset", "_message", "_node", "_partition")
 

@@ -22,7 +22,6 @@ from moldau.broker.controller.levels import METADATA_VERSION, supports_cordoned_
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import check_topic_name
-from moldau.broker.replication.topic_config import RESTORING
 from moldau.broker.settings.log import cordoned_log_dirs
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord
@@ -33,6 +32,7 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from moldau.protocol.messages.restore_topic import RESTORING
 from moldau.protocol.schemas.metadata_log import ClearElrRecord, ConfigRecord
 
 

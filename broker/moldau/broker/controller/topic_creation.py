@@ -34,7 +34,6 @@ from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import METADATA_TOPIC, check_topic_name
 from moldau.broker.controller.topics import Partition
-from moldau.broker.replication.topic_config import RESTORING
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid, new_uuid
 from moldau.protocol.declare import MetadataRecord
@@ -46,7 +45,11 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from moldau.protocol.messages.restore_topic import RestoreTopicRequest, RestoreTopicResponse
+from moldau.protocol.messages.restore_topic import (
+    RESTORING,
+    RestoreTopicRequest,
+    RestoreTopicResponse,
+)
 from moldau.protocol.schemas.metadata_log import ConfigRecord, ProducerIdsRecord, TopicRecord
 
 UNSAID: Final = -1

@@ -206,8 +206,8 @@ def _age(age_ms: int) -> str:
 # Verify.
 
 
-class Verified(NamedTuple):
-    """What a comparison has found, and how much it compared."""
+class Comparison(NamedTuple):
+    """What was found in the store, and how much was compared."""
 
     found: frozenset[Finding]
     segments: int
@@ -238,7 +238,7 @@ def _verify(arguments: Namespace, context: Context) -> int:
 
 def _compared(
     client: TierClient, store: ObjectStore, topic: str, topic_id: Uuid, key_ring: KeyRing | None
-) -> tuple[Verified, RemoteFacts]:
+) -> tuple[Comparison, RemoteFacts]:
     """List the store, then read the topic to the end that it has after that, and compare."""
     from moldau.broker.tiered.verification import (
         LogCheck,
@@ -263,7 +263,7 @@ def _compared(
     found = [each for check in checked for each in check.found]
     for number in sorted(partitions.keys() | set(map(int, filter(str.isdecimal, numbers)))):
         found += findings(partitions.get(number), number, stored)
-    verified = Verified(
+    verified = Comparison(
         frozenset(found),
         sum(len(served(remote)) for remote in partitions.values()),
         len(stored),
@@ -314,7 +314,7 @@ def _key_ring(path: str | None) -> KeyRing | None:
         raise UsageError(f"{path} cannot be read: {error}") from error
 
 
-def _write_verified(arguments: Namespace, context: Context, done: Verified, where: str) -> None:
+def _write_verified(arguments: Namespace, context: Context, done: Comparison, where: str) -> None:
     found = sorted(done.found)
     if arguments.json:
         document = {

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.log_settings import log_config
 from moldau.broker.replication.quota import NOTHING, Throttled, throttled_on
 from moldau.broker.settings import ResourceSettings, node, topic
-
-RESTORING: Final = "moldau.restoring"
-"""Marks a topic that a restore is filling, among its settings in the metadata. It is no row, so
-it cannot be set by a request, and no description shows it."""
 
 
 @dataclass(frozen=True, slots=True)

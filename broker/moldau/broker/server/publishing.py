@@ -37,11 +37,12 @@ from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.directories import is_reserved
 from moldau.broker.controller.image import Image
 from moldau.broker.replication.partition import Leadership
-from moldau.broker.replication.topic_config import RESTORING, TopicConfig, topic_config
+from moldau.broker.replication.topic_config import TopicConfig, topic_config
 from moldau.broker.settings import dynamic_layers, dynamic_notices, topic_settings
 from moldau.errors import MoldauError
 from moldau.ids import Uuid
 from moldau.protocol.declare import MetadataRecord
+from moldau.protocol.messages.restore_topic import RESTORING
 from moldau.protocol.schemas.metadata_log import (
     ConfigRecord,
     PartitionChangeRecord,

@@ -19,7 +19,7 @@ from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.backups.restoring import Restored
+    from moldau.backups.restoring import RestoreResult
 
 _MIB: Final = 1 << 20
 
@@ -48,7 +48,7 @@ class RestoreCommand:
         return Exit.DONE
 
 
-def _report(arguments: Namespace, context: Context, restored: Restored) -> None:
+def _report(arguments: Namespace, context: Context, restored: RestoreResult) -> None:
     topics = restored.manifest.topics
     if arguments.json:
         write_json(

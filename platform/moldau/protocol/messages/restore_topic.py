@@ -7,8 +7,14 @@ which backup it comes from. A topic that is there with this id is left as it is.
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.protocol.declare import Request, Response, Struct, field
 from moldau.protocol.types import Bool, Int16, Int32, Int64, String, TopicName, Uuid
+
+RESTORING: Final = "moldau.restoring"
+"""The setting that marks such a topic in the metadata. It cannot be set by a request, and no
+description shows it; its removal ends the restore."""
 
 
 class RestorableConfig(Struct):

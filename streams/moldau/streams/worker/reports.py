@@ -71,7 +71,7 @@ class Reports:
         """Report a standby task that is kept no more."""
         LOG.error(
             "streams: standby task %s: given up after %d attempts: %s; this worker keeps no copy "
-            "of it until it is started again",
+            "of it until the group gives it to the worker anew, or it is started again",
             task_id,
             attempts,
             reason,

@@ -41,7 +41,7 @@ class Client:
         image: Image,
         settings: Settings | None = None,
     ) -> None:
-        """`settings` are those of the broker. A guard whose rule depends on them needs them."""
+        """`settings` are those of the broker, for guards with rules that depend on them."""
         self._authorizer = authorizer
         self._context = context
         self._image = image
