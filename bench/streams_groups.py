@@ -144,7 +144,7 @@ def first_result(group: Group, process: subprocess.Popen[bytes]) -> float:
 
 @cache
 def group(library: str, has_standby: bool) -> Group:
-    """Return the workers of an app whose owner has read the whole load."""
+    """Return the workers of an app that has read the whole load."""
     topic = loaded()
     app = fresh(library, "kept", (topic, topic))
     standbys = "1" if has_standby else "0"

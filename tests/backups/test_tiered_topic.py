@@ -1,4 +1,4 @@
-"""A topic whose old segments are in a remote store is backed up whole."""
+"""A topic with old segments in a remote store is backed up whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m moldau.spark.leashed SCRIPT ARGS`: run a script whose Java ends when the script does.
+"""`python -m moldau.spark.leashed SCRIPT ARGS`: run a script. Its Java ends when the script does.
 
 `moldau spark run` starts a script so. SIGTERM raises KeyboardInterrupt in the script, so its
 `finally` blocks run; then the process ends, and with it the Java of its sessions. A part of a

@@ -78,7 +78,7 @@ class BackupStore:
         return data
 
     async def put_manifest(self, manifest: Manifest) -> str:
-        """Store a backup, whose chunks are all there, and return its name."""
+        """Store a backup after all of its chunks, and return its name."""
         data = encoded(manifest)
         digest = hashlib.sha256(data).hexdigest()[:_CHECKSUM_DIGITS]
         name = f"{_FOLDER}/{manifest.begun_ms:013}-{digest}.json"

@@ -169,7 +169,7 @@ def encoded(manifest: Manifest) -> bytes:
 
 
 def decoded(data: bytes) -> Manifest:
-    """Return the backup of a document whose checksum is right."""
+    """Return the backup of a document. Its checksum must be right."""
     document = json.loads(data)
     if document["format"] != FORMAT:
         raise BackupFailed(

@@ -319,7 +319,7 @@ class _Restore:
                 )
 
     async def _abort_open(self, logs: Iterable[RestoredLog]) -> None:
-        """Abort the transactions of a topic whose ends are not in the backup: nothing else ever
+        """Abort the transactions of a topic that do not end in the backup: nothing else ever
         would, and readers of committed records would stop there."""
         transactions = TransactionAdmin(self._admin)
         left = {each.where: each for each in logs}

@@ -273,5 +273,5 @@ class _Logs:
 
 
 def unread_users(found: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a line for each user whose password must be set anew after a restore."""
+    """Return a line for each user that needs a new password after a restore."""
     return [f"{name} ({', '.join(sorted(mechanisms))})" for name, mechanisms in found.items()]

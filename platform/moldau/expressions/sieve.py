@@ -55,7 +55,7 @@ class Column(NamedTuple):
     data: bytes | bytearray
     ends: Sequence[int]
     opaque: frozenset[int] = frozenset()
-    """The records whose value a schema decodes, so that its bytes say nothing."""
+    """The records with a value that a schema decodes, so that its bytes say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class _Number:
 
 
 def _escaped(columns: BatchColumns, column: str) -> set[int]:
-    """Return the records whose JSON may have escapes, or another encoding than UTF-8."""
+    """Return the records with JSON that may have escapes, or another encoding than UTF-8."""
     return set().union(*(columns.with_text(column, sign) for sign in _SIGNS))
 
 

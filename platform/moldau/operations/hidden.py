@@ -49,7 +49,7 @@ class HiddenNames(ExplainedRefusal):
 
 
 class Names(NamedTuple):
-    """The topics whose names begin so, or the one of this name."""
+    """The topics with names that begin so, or the one of this name."""
 
     start: str = ""
     is_whole: bool = False

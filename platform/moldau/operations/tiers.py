@@ -69,7 +69,7 @@ class TierSurvey:
 
 
 async def remote_topics(admin: Admin) -> list[str]:
-    """Return the topics whose segments go to remote storage. Raise HiddenNames if some may be
+    """Return the topics with segments that go to remote storage. Raise HiddenNames if some may be
     hidden."""
     from moldau.client import Resource, ResourceType
 

@@ -189,7 +189,7 @@ def test_a_record_may_fail_to_be_written_in_any_way_and_is_written_again() -> No
 
 
 class Served:
-    """Remote segments whose epochs begin at offset 10."""
+    """Remote segments with epochs that begin at offset 10."""
 
     is_ready = True
 

@@ -56,7 +56,7 @@ def is_led_by_another(brokers: TieredBrokers, number: int) -> bool:
 
 
 def check_everywhere(brokers: TieredBrokers) -> None:
-    """Each replica serves all that is kept, whoever leads."""
+    """Each replica serves all that is kept, under each leader."""
     for number in ALL:
         brokers.lead(number)
         assert brokers.read_all(f"r{number}") == brokers.kept()

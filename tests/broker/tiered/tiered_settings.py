@@ -19,4 +19,4 @@ TOPIC: Final = {
     "retention_ms": "-1",
     "file_delete_delay_ms": "0",
 }
-"""Of a topic whose segments are small and go to the store at once."""
+"""Of a topic with small segments that go to the store at once."""

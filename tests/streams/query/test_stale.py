@@ -1,4 +1,4 @@
-"""Answers of copies over HTTP: who is asked for which partition, and what the answers say."""
+"""Answers of copies over HTTP: which worker is asked for which partition, and what it says."""
 
 from __future__ import annotations
 

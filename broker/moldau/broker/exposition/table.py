@@ -261,7 +261,7 @@ remote_lag_bytes = _gauge(
 )
 remote_delete_lag_segments = _gauge(
     "kafka_server_brokertopicmetrics_remotedeletelagsegments",
-    "Segments whose removal from remote storage has begun and has not ended.",
+    "Segments that are being removed from remote storage.",
     "topic",
 )
 remote_delete_lag_bytes = _gauge(

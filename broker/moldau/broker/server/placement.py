@@ -148,7 +148,7 @@ class Placement:
 
 
 def warn_of_unserved(node: Node) -> None:
-    """Warn about replicas whose older records are in remote storage, at a node without it. Nothing
+    """Warn about replicas with older records in remote storage, at a node without it. Nothing
     of them is lost: the logs begin where they did, and keep what they have."""
     if node.settings[remote_log_storage_system_enable]:
         return

@@ -72,7 +72,7 @@ class RemotePartition:
         self.size_bytes = 0
         """The size of the segments that are served."""
         self.deleting_bytes = 0
-        """The size of the segments whose deletion has begun."""
+        """The size of the segments that are being deleted."""
         self.deleting_count = 0
         self.refused_count = 0
         """How many records changed nothing, because the table of states does not have them."""

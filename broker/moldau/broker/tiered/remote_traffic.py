@@ -29,7 +29,7 @@ class RemoteTraffic:
         self.failed_copies = 0
         """Those that failed. The segment is copied again."""
         self.copied_bytes = 0
-        """Bytes of segments whose copy was complete."""
+        """Bytes of segments that were copied to the end."""
         self.deletions = 0
         """Removals of segments that began."""
         self.failed_deletions = 0

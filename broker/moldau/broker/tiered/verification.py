@@ -77,7 +77,7 @@ def findings(remote: RemotePartition | None, partition: int, stored: StoredSizes
 
 
 def served(remote: RemotePartition) -> list[RemoteSegment]:
-    """Return the segments whose objects must all be there."""
+    """Return the segments of which all objects must be there."""
     return [each for each in remote.segments() if each.state is SegmentState.COPY_FINISHED]
 
 

@@ -43,7 +43,7 @@ AT_ONCE_S: Final = 1.0
 OF_VISITOR: Final = 2
 OF_ALL: Final = 8
 ENDED_OF_VISITOR: Final = 4
-"""Searches of a visitor whose pages are kept after they have ended."""
+"""The searches of a visitor. Their pages are kept after they have ended."""
 GONE_S: Final = 75.0
 """Browsers let a page that is not on top ask once a minute."""
 KEPT_S: Final = 180.0

@@ -194,7 +194,7 @@ def _store(
 def _kept(
     app: str, store: StoreSpec, was: Mapping[str, str], running: RunningApp, rows: str
 ) -> StoreOutlook:
-    """Return the outlook of a store whose changelog fits."""
+    """Return the outlook of a store with a changelog that fits."""
     topic = store.changelog(app)
     if (why := misreading(store, was)) is not None:
         why += ": give the store another name, or the earlier form"

@@ -141,7 +141,7 @@ def _make_kept(admin: Admin, layout: Layout, settings: AppSettings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """A store whose keys lie in another number of partitions here than in the savepoint."""
+    """A store with keys that lie in another number of partitions here than in the savepoint."""
 
     app: str
     store: str

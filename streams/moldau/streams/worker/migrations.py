@@ -1,4 +1,4 @@
-"""Stores whose values have another form than before: their rows are changed before records run.
+"""Stores with values that have another form than before: their rows are changed before records run.
 
 A task with such stores stays RESTORING when it is restored. Then some rows at a time are changed,
 each in a transaction: the changelog gets their new values, the app's topic what version the rows

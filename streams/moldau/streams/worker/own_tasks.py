@@ -246,7 +246,7 @@ class OwnTasks:
         self._door.pause(sorted(waiting))
 
     def to_migrate(self) -> WorkerTask | None:
-        """Return a restored task whose stores have values of earlier versions."""
+        """Return a restored task with stores that have values of earlier versions."""
         left = (each for each in self.of(TaskState.RESTORING) if each.is_restored)
         return next((each for each in left if self._migrations.are_left(each)), None)
 
