@@ -30,6 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
+from tests.broker.settings.cases import is_own
 from tests.conformance.records import (
     Record,
     record_from_json,
@@ -141,6 +142,11 @@ class Client:
 
     def ask(self, do: str, **job: Any) -> Any:
         return self._program.ask(do, bootstrap=self._bootstrap, **job)
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """Return the topic's settings, without those that Kafka 4.3 does not have."""
+        told = self.ask("configs", topic=topic)
+        return {name: value for name, value in told.items() if not is_own(name)}
 
     def produce(
         self,

@@ -85,6 +85,6 @@ def answers(client: Client) -> list[object]:
     told += [client.offset(topic, at, partition=1) for at in ("earliest", "latest", *times)]
     told.append(client.ask("trim", topic=topic, partition=1, before=5))
     told.append(client.offset(topic, "earliest", partition=1))
-    told.append(client.ask("configs", topic=topic))
+    told.append(client.settings(topic))
     told.append(client.ask("delete", topic=topic))
     return told

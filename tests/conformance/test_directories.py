@@ -270,7 +270,7 @@ def descriptions(writer: Writer) -> dict[str, object]:
     return {
         name: (
             admin.ask("describe", topic=name),
-            admin.ask("configs", topic=name),
+            admin.settings(name),
             admin.offset(name, "earliest"),
             admin.offset(name, "latest"),
         )

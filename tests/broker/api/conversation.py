@@ -69,7 +69,6 @@ SOON_MS = 30_000
 
 # What is the sender's own wording, and what chance decides.
 _WORDING = frozenset(("error_message", "documentation"))
-_OF_4_4 = frozenset(("remote.copy.lag.bytes", "remote.copy.lag.ms"))
 _CHANCE = frozenset(("topic_id", "finalized_features_epoch", "api_keys"))
 
 
@@ -424,7 +423,7 @@ def without_wording(answer: Any) -> Any:
 
 def _is_own_setting(value: Any) -> bool:
     is_setting = isinstance(value, DescribeConfigsResourceResult | CreatableTopicConfigs)
-    return is_setting and (value.name in _OF_4_4 or is_own(value.name))
+    return is_setting and is_own(value.name)
 
 
 def comparable(value: Any) -> Any:
