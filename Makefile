@@ -125,8 +125,7 @@ LEFT_OUT := build/deep-tests-left-out.json
 REACHED = $(if $(MINUTES),--left-out=$(LEFT_OUT))
 .PHONY: test-deep
 test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.kafka-archive $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.release ## tests with Java, Spark, other clients, wheels, and the tests of the tests
-	$(if $(MINUTES),@$(BIN)/python -m tests.reach $(LEFT_OUT) --minutes $(MINUTES) \
-	  --workers $(DEEP_WORKERS) --spark-workers $(SPARK_WORKERS))
+	$(if $(MINUTES),@$(BIN)/python -m tests.reach $(LEFT_OUT) --minutes $(MINUTES) --cores $(CORES))
 	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(REACHED) $(ARGS); others=$$?; \
 	$(PYTEST) -n $(SPARK_WORKERS) -m "($(DEEP)) and spark" $(REACHED) $(ARGS); spark=$$?; \
 	case $$others$${spark}$(AGAIN) in \

@@ -64,11 +64,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Only the process that leads sees all reports. It looks for the change too, and tells the
-    workers, which must agree on an order."""
+    workers, which must agree on an order. A second run of what has failed has no durations: it
+    is a part of its suite."""
     if hasattr(config, "workerinput"):
         return
-    if config.getoption("--write-durations"):
-        config.pluginmanager.register(suites.Durations(suites.DURATIONS))
+    if config.getoption("--write-durations") and not config.getoption(again.OPTION):
+        in_turns = without.in_turns if (without := left_out(config)) else frozenset[str]()
+        config.pluginmanager.register(suites.Durations(suites.DURATIONS, in_turns))
     again.configure(config)
     likely = longest.likely_files(changed(config.rootpath), suites.files())
     config.stash[LIKELY_FILES] = sorted(likely)
@@ -80,6 +82,12 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["likely_files"] = node.config.stash[LIKELY_FILES]
 
 
+def left_out(config: pytest.Config) -> suites.LeftOut | None:
+    """Return what `--left-out` names."""
+    path = config.getoption("--left-out")
+    return None if path is None else suites.left_out(config.rootpath / path)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """What `-m` chooses nothing of; a file that the command line names is read all the same."""
     try:
@@ -87,8 +95,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     except ValueError:
         return None
     path = f"{path}/" if collection_path.is_dir() else path
-    left_out = config.getoption("--left-out")
-    if left_out is not None and path in suites.listed(config.rootpath / left_out):
+    if (without := left_out(config)) is not None and path in without.files:
         return True
     return suites.is_left_out(path, config.option.markexpr) or None
 
@@ -99,6 +106,8 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, object, None]:
     """Marks come before `-m` chooses, the order after chance has had its turn."""
     suites.mark(items)
+    if (without := left_out(config)) is not None:
+        items[:] = [each for each in items if not without.has(each.nodeid)]
     yield
     given = getattr(config, "workerinput", None)
     likely = config.stash[LIKELY_FILES] if given is None else given["likely_files"]
@@ -120,6 +129,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     Garbage.freezes = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """The last report of a test has the CPU that it took."""
+    if call.when == "teardown":
+        suites.measure(item)
 
 
 _ran = count(1)

@@ -2,9 +2,10 @@
 
 A test is deep if it needs Java (Apache Kafka itself, Spark), runs other clients as processes of
 their own, kills workers and waits for their sessions to end, builds wheels, runs benches, or is a
-test of the tests: a hunt for planted bugs over many seeds. The rules below mark such tests `deep`
-as they are collected; a test may also carry `@pytest.mark.deep` itself. `.ci/run` leaves out hunts
-and what `tests/soak.py` names.
+test of the tests: a hunt for planted bugs over many seeds. So is one that is costly: more than a
+second of CPU, its processes included. The rules below mark such tests `deep` as they are collected;
+a test may also carry `@pytest.mark.deep` itself. `.ci/run` leaves out hunts and what
+`tests/soak.py` names.
 
 Invariant: a test that asks for Java without being deep fails (`may_use_java`), so the quick suite
 cannot grow slow unseen.
@@ -13,9 +14,12 @@ cannot grow slow unseen.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
+import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -29,12 +33,20 @@ ROOT: Final = Path(__file__).parent.parent
 DURATIONS: Final = ROOT / "tests" / "durations.toml"
 QUICK: Final = "files"
 DEEP: Final = "deep"
-"""Its two tables."""
+COSTLY: Final = "costly"
+"""Its three tables."""
 HEADER: Final = """\
-# Seconds that files of tests take, of the quick suite and the deep one, on one of two busy cores.
-# Renewed by `make test ARGS="--write-durations"`, and by the same of `make test-deep`; capped by
-# tests/architecture/test_durations.py. `total` is that of the quick suite.
+# CPU seconds of files of tests, their processes included: of the quick suite and of the deep one;
+# and of costly tests, which would be quick otherwise. `total` is that of the quick suite. Renewed
+# by `make test ARGS="--write-durations"`, and by the same of `make test-deep`; capped by
+# tests/architecture/test_durations.py.
 """
+COSTLY_S: Final = 1.0
+"""A test that takes more is costly; it is so until it takes less than half."""
+CPU: Final = "cpu_s"
+"""The property of a report that has what the test took."""
+TURNS: Final = 3
+"""The cases of a long deep file take turns, unless the change reaches it."""
 
 DAYS: Final = 3
 """What takes turns has all run in so many days."""
@@ -156,6 +168,7 @@ DEEP_WORDS: Final = re.compile(
 """A file with a deep test has one of these words, unless a table above names it."""
 
 _running: list[pytest.Item] = []
+_before: list[float] = []
 
 
 @cache
@@ -174,7 +187,9 @@ def is_deep_file(path: str) -> bool:
 def may_be_deep(path: str) -> bool:
     """Whether the file can have a deep test, judged by its text. `mark`, which the quick suite runs
     over all other files, refuses a deep test in a file that does not look so."""
-    named = is_deep_file(path) or any(each.startswith(f"{path}::") for each in DEEP_TESTS)
+    if is_deep_file(path) or path in costly_files():
+        return True
+    named = any(each.startswith(f"{path}::") for each in DEEP_TESTS)
     return named or DEEP_WORDS.search((ROOT / path).read_text(encoding="utf-8")) is not None
 
 
@@ -193,18 +208,55 @@ def is_left_out(path: str, expression: str) -> bool:
     return expression.endswith(" and not spark") and path.startswith(SPARK_FILES)
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What tests/reach.py has left out of the deep tests: whole files, and of others the cases
+    that have another turn than this one."""
+
+    files: frozenset[str]
+    in_turns: frozenset[str] = frozenset()
+    turn: int = 0
+
+    def has(self, test: str) -> bool:
+        """Whether the test with this node id does not run."""
+        file = test.partition("::")[0]
+        return file in self.files or (file in self.in_turns and turn_of(test) != self.turn)
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = {"files": sorted(self.files), "in_turns": sorted(self.in_turns), "turn": self.turn}
+        path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def turn_of(test: str) -> int:
+    """Return the turn of the test with this node id."""
+    return zlib.crc32(test.encode()) % TURNS
+
+
 @cache
-def listed(path: Path) -> frozenset[str]:
-    """Return the files that tests/reach.py has left out, and wrote there."""
-    return frozenset(json.loads(path.read_text(encoding="utf-8")))
+def left_out(path: Path) -> LeftOut:
+    """Return what was written there."""
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return LeftOut(frozenset(rows["files"]), frozenset(rows["in_turns"]), rows["turn"])
+
+
+@cache
+def durations() -> Mapping[str, Any]:
+    """Return what was last written down."""
+    return tomllib.loads(DURATIONS.read_text(encoding="ascii"))
 
 
 @cache
 def long_files() -> frozenset[str]:
     """Return the files that took long when durations were last written down. Those that are newer
     count as quick."""
-    files = tomllib.loads(DURATIONS.read_text(encoding="ascii"))[QUICK]
-    return frozenset(file for file, seconds in files.items() if seconds >= LONG_S)
+    return frozenset(file for file, seconds in durations()[QUICK].items() if seconds >= LONG_S)
+
+
+@cache
+def costly_files() -> frozenset[str]:
+    """Return the files of costly tests."""
+    return frozenset(test.partition("::")[0] for test in durations()[COSTLY])
 
 
 @cache
@@ -244,7 +296,7 @@ def is_deep(item: pytest.Item) -> bool:
     if item.get_closest_marker("deep") is not None:
         return True
     name = named(item)
-    if is_deep_file(name) or name in DEEP_TESTS:
+    if is_deep_file(name) or name in DEEP_TESTS or item.nodeid in durations()[COSTLY]:
         return True
     if DEEP_FIXTURES & set(getattr(item, "fixturenames", ())):
         return True
@@ -277,6 +329,22 @@ def mark(items: list[pytest.Item]) -> None:
 def begins(item: pytest.Item | None) -> None:
     """This test runs now, or none."""
     _running[:] = [] if item is None else [item]
+    _before[:] = [cpu_s()]
+
+
+def cpu_s() -> float:
+    """Return the CPU of this process and of those of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+def measure(item: pytest.Item) -> None:
+    """Keep what the test has taken since it began; its last report tells the process that leads."""
+    item.user_properties.append((CPU, round(cpu_s() - _before[0], 2)))
+
+
+def measured_s(report: pytest.TestReport) -> float:
+    """Return what the test took, 0 in a report that is not its last one."""
+    return float(dict(report.user_properties).get(CPU, 0.0))  # type: ignore[arg-type]
 
 
 def may_use_java() -> None:
@@ -288,15 +356,19 @@ def may_use_java() -> None:
 class Durations:
     """Adds up what each file of tests takes, and writes that down: `--write-durations`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, in_turns: frozenset[str] = frozenset()) -> None:
+        """Files `in_turns` have only a part of their cases in this run: their rows stay."""
         self._path = path
+        self._in_turns = in_turns
         self._seconds: dict[str, dict[str, float]] = {QUICK: {}, DEEP: {}}
+        self._tests: dict[str, dict[str, float]] = {QUICK: {}, DEEP: {}}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called for each phase of each test, under xdist in the process that leads."""
-        files = self._seconds[DEEP if "deep" in report.keywords else QUICK]
-        file = report.nodeid.partition("::")[0]
-        files[file] = files.get(file, 0.0) + report.duration
+        suite = DEEP if "deep" in report.keywords else QUICK
+        files, tests = self._seconds[suite], self._tests[suite]
+        for name, those in ((report.nodeid.partition("::")[0], files), (report.nodeid, tests)):
+            those[name] = those.get(name, 0.0) + measured_s(report)
 
     def pytest_sessionfinish(self) -> None:
         """Writes what takes a second or more, the longest first. A run of the quick suite has all
@@ -305,8 +377,28 @@ class Durations:
         quick, deep = self._seconds[QUICK], self._seconds[DEEP]
         total = sum(quick.values()) if quick else kept["total"]
         seen = {file: seconds for file, seconds in kept[DEEP].items() if may_be_deep_file(file)}
-        rows = f"{_rows(QUICK, quick or kept[QUICK])}\n{_rows(DEEP, seen | deep)}"
+        deep = {file: seconds for file, seconds in deep.items() if file not in self._in_turns}
+        rows = "\n".join(
+            (
+                _rows(QUICK, quick or kept[QUICK]),
+                _rows(DEEP, seen | deep),
+                _rows(COSTLY, costly(kept[COSTLY], *self._tests.values()), COSTLY_S / 2),
+            )
+        )
         self._path.write_text(f"{HEADER}total = {total:.0f}\n\n{rows}", encoding="ascii")
+
+
+def costly(
+    kept: Mapping[str, float], quick: Mapping[str, float], deep: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the costly tests: those of the quick ones, and those kept that are still there and
+    were not seen to be quick. Tests that are deep in any case do not come to be among them."""
+    found = {test: seconds for test, seconds in quick.items() if seconds > COSTLY_S}
+    for test, seconds in kept.items():
+        is_there = (ROOT / test.partition("::")[0]).exists()
+        if is_there and deep.get(test, seconds) >= COSTLY_S / 2:
+            found[test] = deep.get(test, seconds)
+    return found
 
 
 def may_be_deep_file(path: str) -> bool:
@@ -314,6 +406,7 @@ def may_be_deep_file(path: str) -> bool:
     return (ROOT / path).exists() and may_be_deep(path)
 
 
-def _rows(table: str, seconds: Mapping[str, float]) -> str:
+def _rows(table: str, seconds: Mapping[str, float], at_least: float = LONG_S) -> str:
     rows = sorted(seconds.items(), key=lambda each: (-round(each[1]), each[0]))
-    return "".join([f"[{table}]\n", *(f'"{file}" = {s:.0f}\n' for file, s in rows if s >= 1)])
+    lines = [f"{json.dumps(name)} = {s:.0f}\n" for name, s in rows if s >= at_least]
+    return "".join([f"[{table}]\n", *lines])

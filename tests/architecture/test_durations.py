@@ -14,15 +14,11 @@ import pytest
 
 from tests import suites
 from tests.architecture.sources import ROOT
-from tests.suites import DURATIONS, is_deep_file
+from tests.suites import is_deep_file
 
-FILE_S_MAX: Final = 120
-TOTAL_S_MAX: Final = 1800
-"""Added up over two workers that share the machine with others; quiet, it is a third less."""
-
-
-def durations() -> dict[str, Any]:
-    return tomllib.loads(DURATIONS.read_text(encoding="ascii"))
+FILE_S_MAX: Final = 60
+TOTAL_S_MAX: Final = 1200
+"""Ten minutes of two cores."""
 
 
 def too_slow(files: dict[str, float]) -> dict[str, float]:
@@ -30,24 +26,26 @@ def too_slow(files: dict[str, float]) -> dict[str, float]:
 
 
 def test_no_file_takes_long() -> None:
-    files = durations()["files"]
+    files = suites.durations()["files"]
 
     assert len(files) > 50
     assert too_slow(files) == {}
 
 
 def test_the_whole_takes_minutes() -> None:
-    assert 100 < durations()["total"] <= TOTAL_S_MAX
+    assert 100 < suites.durations()["total"] <= TOTAL_S_MAX
 
 
 def test_what_is_written_down_is_there_and_not_deep() -> None:
     assert [
-        file for file in durations()["files"] if not (ROOT / file).exists() or is_deep_file(file)
+        file
+        for file in suites.durations()["files"]
+        if not (ROOT / file).exists() or is_deep_file(file)
     ] == []
 
 
 def test_deep_files_that_are_written_down_are_there() -> None:
-    deep = durations()[suites.DEEP]
+    deep = suites.durations()[suites.DEEP]
 
     assert len(deep) > 100
     assert [file for file in deep if not suites.may_be_deep_file(file)] == []
@@ -56,35 +54,96 @@ def test_deep_files_that_are_written_down_are_there() -> None:
 DEEP_FILE, QUICK_FILE = "tests/conformance/test_kcat.py", "tests/ids/test_ids.py"
 
 
-def report(file: str, seconds: float, *, is_deep: bool) -> pytest.TestReport:
+def report(
+    file: str, seconds: float, *, is_deep: bool, when: Literal["call", "teardown"] = "teardown"
+) -> pytest.TestReport:
     keywords: dict[str, Literal[1]] = {"deep": 1} if is_deep else {}
+    properties = [(suites.CPU, seconds)] if when == "teardown" else []
+    test = f"{file}::test_a"
+    where = (file, 1, "test_a")
     return pytest.TestReport(
-        f"{file}::test_a", (file, 1, "test_a"), keywords, "passed", None, "call", duration=seconds
+        test, where, keywords, "passed", None, when, user_properties=properties
     )
 
 
-def test_a_part_of_the_deep_tests_renews_its_own_rows(tmp_path: Path) -> None:
-    path = tmp_path / "durations.toml"
-    other = "tests/conformance/test_faust.py"
-    path.write_text(f'total = 9\n[files]\n"{QUICK_FILE}" = 9\n[deep]\n"{other}" = 5\n"gone.py" = 6')
-    kept = suites.Durations(path)
-    for seconds in (3.0, 4.0):
-        kept.pytest_runtest_logreport(report(DEEP_FILE, seconds, is_deep=True))
+def renewed(
+    path: Path,
+    before: dict[str, Any],
+    *reports: pytest.TestReport,
+    in_turns: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """Return the tables after a run with these reports."""
+    lines = [f"total = {before.pop('total')}"]
+    for table, rows in before.items():
+        lines += [f"[{table}]", *(f'"{name}" = {seconds}' for name, seconds in rows.items())]
+    path.write_text("\n".join(lines), encoding="ascii")
+    kept = suites.Durations(path, in_turns)
+    for each in reports:
+        kept.pytest_runtest_logreport(each)
     kept.pytest_sessionfinish()
+    return tomllib.loads(path.read_text(encoding="ascii"))
 
-    found = tomllib.loads(path.read_text(encoding="ascii"))
-    assert found == {"total": 9, "files": {QUICK_FILE: 9}, "deep": {DEEP_FILE: 7, other: 5}}
+
+def test_a_part_of_the_deep_tests_renews_its_own_rows(tmp_path: Path) -> None:
+    other = "tests/conformance/test_faust.py"
+    before = {"files": {QUICK_FILE: 9}, "deep": {other: 5, "gone.py": 6}, "costly": {}}
+
+    found = renewed(
+        tmp_path / "durations.toml",
+        {"total": 9, **before},
+        report(DEEP_FILE, 3.0, is_deep=True),
+        report(DEEP_FILE, 4.0, is_deep=True),
+        report(DEEP_FILE, 9.0, is_deep=True, when="call"),
+    )
+
+    deep = {DEEP_FILE: 7, other: 5}
+    assert found == {"total": 9, "files": {QUICK_FILE: 9}, "deep": deep, "costly": {}}
 
 
 def test_a_run_of_the_quick_suite_renews_all_its_rows(tmp_path: Path) -> None:
-    path = tmp_path / "durations.toml"
-    path.write_text(f'total = 9\n[files]\n"gone.py" = 9\n[deep]\n"{DEEP_FILE}" = 5\n')
-    kept = suites.Durations(path)
-    kept.pytest_runtest_logreport(report(QUICK_FILE, 2.0, is_deep=False))
-    kept.pytest_sessionfinish()
+    before = {"files": {"gone.py": 9}, "deep": {DEEP_FILE: 5}, "costly": {}}
 
-    found = tomllib.loads(path.read_text(encoding="ascii"))
-    assert found == {"total": 2, "files": {QUICK_FILE: 2}, "deep": {DEEP_FILE: 5}}
+    found = renewed(
+        tmp_path / "durations.toml",
+        {"total": 9, **before},
+        report(QUICK_FILE, 1.0, is_deep=False),
+        report(QUICK_FILE, 1.0, is_deep=False, when="call"),
+    )
+
+    assert found == {"total": 1, "files": {QUICK_FILE: 1}, "deep": {DEEP_FILE: 5}, "costly": {}}
+
+
+def test_a_file_of_which_a_part_ran_keeps_its_row(tmp_path: Path) -> None:
+    before = {"total": 9, "files": {}, "deep": {DEEP_FILE: 5}, "costly": {}}
+    part = report(DEEP_FILE, 2.0, is_deep=True)
+
+    found = renewed(tmp_path / "durations.toml", before, part, in_turns=frozenset({DEEP_FILE}))
+
+    assert found["deep"] == {DEEP_FILE: 5}
+
+
+@pytest.mark.parametrize(
+    ("kept_s", "took_s", "is_deep", "is_costly"),
+    [
+        (None, 1.2, False, True),
+        (None, 0.9, False, False),
+        (None, 9.0, True, False),
+        (3, 0.9, True, True),
+        (3, 0.4, True, False),
+    ],
+)
+def test_a_costly_test_is_found_and_stays_until_it_is_quick(
+    kept_s: int | None, took_s: float, *, is_deep: bool, is_costly: bool, tmp_path: Path
+) -> None:
+    test = f"{QUICK_FILE}::test_a"
+    costly = {} if kept_s is None else {test: kept_s}
+    before = {"total": 9, "files": {}, "deep": {}, "costly": costly}
+
+    found = renewed(
+        tmp_path / "durations.toml", before, report(QUICK_FILE, took_s, is_deep=is_deep)
+    )
+
+    assert (test in found["costly"]) is is_costly
 
 
 def test_a_slow_file_is_found() -> None:

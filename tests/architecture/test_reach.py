@@ -15,6 +15,7 @@ from tests.imports import Imports, imports_of_this_house, reads
 from tests.reach import (
     HELPS_MANY,
     HOUSE,
+    LONG_S,
     REASONS,
     Budget,
     Closeness,
@@ -22,14 +23,15 @@ from tests.reach import (
     Ranks,
     choice_for,
     choose,
+    cpu_s,
     deep_files,
     report,
     third,
 )
 from tests.rooms import FEW_ROOMS
 
-BUDGET = Budget(20 * 60, workers=4, spark_workers=3)
-NO_TIME = Budget(0, workers=4, spark_workers=3)
+BUDGET = Budget(20 * 60, cores=2)
+NO_TIME = Budget(0, cores=2)
 CONNECT = "connect/moldau/connect/worker"
 
 
@@ -37,29 +39,30 @@ def paths(files: Iterable[DeepFile]) -> set[str]:
     return {each.path for each in files}
 
 
-closenesses = st.lists(st.tuples(st.sampled_from(Closeness), st.floats(1, 300), st.booleans()))
+closenesses = st.lists(st.tuples(st.sampled_from(Closeness), st.floats(1, 300)))
 
 
 @given(closenesses, st.integers(0, 30_000), st.integers(0, 3_000), st.sampled_from(Closeness))
 def test_what_is_close_runs_and_the_others_fill_the_budget(
-    drawn: list[tuple[Closeness, float, bool]], day: int, seconds: int, always: Closeness
+    drawn: list[tuple[Closeness, float]], day: int, seconds: int, always: Closeness
 ) -> None:
-    files = [
-        DeepFile(f"tests/test_{number}.py", taken, is_spark)
-        for number, (_, taken, is_spark) in enumerate(drawn)
-    ]
+    files = [DeepFile(f"tests/test_{number}.py", taken) for number, (_, taken) in enumerate(drawn)]
     closeness = {each.path: drawn[number][0] for number, each in enumerate(files)}
-    budget = Budget(seconds, workers=4, spark_workers=3)
+    budget = Budget(seconds, cores=2)
     days = [choose(files, closeness, always, day + more, budget) for more in range(3)]
 
     close = {path for path, rank in closeness.items() if rank <= always}
+    of_days = set[str]()
     for choice in days:
-        assert sorted([*paths(choice.chosen), *paths(choice.left_out)]) == sorted(closeness)
-        assert close <= paths(choice.chosen)
-        forced = [each for each in choice.chosen if each.path in close or each in choice.of_day]
-        if len(forced) < len(choice.chosen):
-            assert budget.wall_s(choice.chosen) <= seconds
-    assert set().union(*(paths(each.chosen) for each in days)) == set(closeness)
+        chosen = {*paths(choice.whole), *paths(choice.in_turns)}
+        assert sorted([*chosen, *paths(choice.left_out)]) == sorted(closeness)
+        assert close <= paths(choice.whole)
+        assert all(each.cpu_s > LONG_S for each in choice.in_turns)
+        filled = {each for each in choice.whole if closeness[each.path] > always}
+        if filled - {*choice.of_day}:
+            assert budget.wall_s(choice.cpu_s) <= seconds + 1e-6
+        of_days |= chosen
+    assert of_days == set(closeness)
 
 
 def test_the_closest_fill_the_budget_first_and_of_those_the_shortest() -> None:
@@ -72,10 +75,26 @@ def test_the_closest_fill_the_budget_first_and_of_those_the_shortest() -> None:
     ranks = [Closeness.ROOM, Closeness.IMPORT, Closeness.IMPORT, Closeness.NOTHING]
     closeness = {each.path: rank for each, rank in zip(files, ranks, strict=True)}
 
-    choice = choose(files, closeness, Closeness.HELPER, 0, Budget(15, 1, 1))
+    choice = choose(files, closeness, Closeness.HELPER, 0, Budget(15, 1))
 
     assert choice.close == {Closeness.ROOM: (files[0],), Closeness.IMPORT: (files[2],)}
     assert choice.left_out == (files[1], files[3])
+
+
+def test_a_long_file_of_the_day_takes_turns_unless_the_change_reaches_it() -> None:
+    files = [
+        DeepFile(f"tests/test_{number}.py", 2 * LONG_S)
+        for number in range(20)
+        if third(f"tests/test_{number}.py") == 0
+    ]
+    ranks = {each.path: Closeness.NOTHING for each in files} | {files[0].path: Closeness.ROOM}
+
+    far = choose(files, ranks, Closeness.HELPER, 0, NO_TIME)
+    near = choose(files, ranks, Closeness.HELPER, 0, BUDGET)
+
+    assert far.in_turns == tuple(sorted(files, key=lambda each: (ranks[each.path], each.path)))
+    assert near.close == {Closeness.ROOM: (files[0],)}
+    assert files[0] not in near.in_turns
 
 
 def of_days() -> list[tuple[DeepFile, ...]]:
@@ -83,7 +102,8 @@ def of_days() -> list[tuple[DeepFile, ...]]:
     files = deep_files()
     closeness = {each.path: Closeness.NOTHING for each in files}
     days = (20_000, 20_001, 20_002)
-    return [choose(files, closeness, Closeness.ROOM, day, BUDGET).chosen for day in days]
+    chosen = [choose(files, closeness, Closeness.ROOM, day, BUDGET) for day in days]
+    return [(*each.whole, *each.in_turns) for each in chosen]
 
 
 def test_every_deep_file_runs_when_it_changed_whatever_it_takes() -> None:
@@ -98,8 +118,8 @@ def test_three_days_run_all_and_each_about_a_third_of_the_time() -> None:
     days = of_days()
 
     assert sorted(each.path for files in days for each in files) == sorted(paths(deep_files()))
-    whole = BUDGET.wall_s(deep_files())
-    assert all(whole / 4 < BUDGET.wall_s(files) < whole / 2.4 for files in days)
+    whole = cpu_s(deep_files())
+    assert all(whole / 4 < cpu_s(files) < whole / 2.4 for files in days)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +153,7 @@ def test_a_change_of_many_rooms_fills_the_budget_by_them() -> None:
     assert len(change) > FEW_ROOMS
     choice = choice_for(change, 0, BUDGET)
     assert min(choice.close) == Closeness.ROOM
-    assert BUDGET.wall_s(choice.chosen) <= BUDGET.seconds
+    assert BUDGET.wall_s(choice.cpu_s) <= BUDGET.seconds
 
 
 def test_a_change_that_is_not_known_runs_all() -> None:

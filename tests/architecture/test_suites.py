@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -38,6 +39,24 @@ def test_files_without_a_chosen_test_are_left_out(path: str, left_out_by: set[st
     found = {each for each in (QUICK, SPARK, OTHERS) if suites.is_left_out(path, each)}
 
     assert found == set(left_out_by)
+
+
+def test_the_cases_of_a_file_take_turns_and_whole_files_are_left_out(tmp_path: Path) -> None:
+    tests = [f"tests/test_a.py::test_b[{number}]" for number in range(30)]
+    ran: list[str] = []
+    for turn in range(suites.TURNS):
+        path = tmp_path / f"{turn}.json"
+        suites.LeftOut(frozenset({"tests/test_c.py"}), frozenset({"tests/test_a.py"}), turn).write(
+            path
+        )
+        without = suites.left_out(path)
+        of_turn = [each for each in tests if not without.has(each)]
+        assert 0 < len(of_turn) < len(tests)
+        ran += of_turn
+        assert without.has("tests/test_c.py::test_b")
+        assert not without.has("tests/test_d.py::test_b")
+
+    assert sorted(ran) == sorted(tests)
 
 
 @pytest.mark.parametrize("expression", ["", "deep", "spark", "not spark"])
