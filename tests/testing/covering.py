@@ -11,7 +11,6 @@ in a case; the same seed gives the same cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date
 from itertools import combinations, product
 from random import Random
 from typing import Final
@@ -54,9 +53,9 @@ def cases_of(
         yield best
 
 
-def of_day(cases: Sequence[Case], count: int, day: date) -> list[Case]:
+def of_day(cases: Sequence[Case], count: int, day: int) -> list[Case]:
     """Return some of the cases, others each day, so that all come up in turn."""
-    begin = day.toordinal() * count
+    begin = day * count
     return [cases[(begin + each) % len(cases)] for each in range(min(count, len(cases)))]
 
 

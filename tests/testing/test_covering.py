@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, timedelta
 from itertools import combinations, product
 
 from hypothesis import given, settings
@@ -43,6 +42,5 @@ def test_there_are_far_fewer_cases_than_combinations() -> None:
 
 def test_the_days_show_all_cases_in_turn() -> None:
     cases = covering({"a": "123", "b": "123"}, lambda _: True, seed=1)
-    days = [date(2026, 1, 1) + timedelta(days=each) for each in range(len(cases))]
-    shown = {name_of(each) for day in days for each in of_day(cases, 2, day)}
+    shown = {name_of(each) for day in range(len(cases)) for each in of_day(cases, 2, day)}
     assert shown == set(map(name_of, cases))

@@ -72,6 +72,27 @@ Offsets.places_of_topics = places
 """,
         {"change": "other topic made anew"},
     ),
+    "a batch that was sent again is appended again": Fault(
+        """
+from moldau.broker.log.producer_state import ProducerAppend
+ProducerAppend._judge = lambda self, entry, header, offset: None
+""",
+        {"sender": "pipelined", "fault": "disconnect"},
+    ),
+    "a reader keeps its position in a topic that was made anew": Fault(
+        """
+from moldau.client.consumer.position import Position
+from moldau.ids import ZERO_UUID
+named = Position.name_topic
+def name_topic(self, topic_id, *given):
+    if self.topic_id == ZERO_UUID:
+        return named(self, topic_id, *given)
+    self.identity.topic_id = topic_id
+    return False
+Position.name_topic = name_topic
+""",
+        {"client": "ours", "change": "source made anew"},
+    ),
 }
 
 

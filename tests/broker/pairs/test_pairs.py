@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.broker.pairs.client import words_of
 from tests.broker.pairs.columns import COLUMNS, IMPOSSIBLE, allowed
 from tests.broker.pairs.model import ends_problems
 from tests.broker.pairs.running import Scenes, run_case
+from tests.suites import today
 from tests.testing.covering import Case, covering, name_of, of_day
 
 COUNT = 6
@@ -44,7 +44,7 @@ def scenes() -> Iterator[Scenes]:
 
 @pytest.mark.real
 @pytest.mark.deep
-@pytest.mark.parametrize("case", of_day(ALL, COUNT, datetime.now(UTC).date()), ids=name_of)
+@pytest.mark.parametrize("case", of_day(ALL, COUNT, today()), ids=name_of)
 def test_a_copy_is_what_the_model_says(scenes: Scenes, case: Case) -> None:
     if case["client"] in _PACKAGES:
         pytest.importorskip(_PACKAGES[case["client"]], reason="a peer: make peers")

@@ -7,7 +7,6 @@ python -m tests.connect.pairs --seed 7 --strength 3    all triples
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
@@ -15,14 +14,15 @@ import pytest
 from tests.connect.pairs.columns import COLUMNS, IMPOSSIBLE
 from tests.connect.pairs.model import expected, problems, rows
 from tests.connect.pairs.suite import SUITE
-from tests.testing.covering import Case, name_of
+from tests.suites import today
+from tests.testing.covering import Case, name_of, of_day
 from tests.testing.planting import Run
 
 COUNT = 6
 """How many cases of a day run with the deep tests."""
 PARTS = 10
 """Parts of all cases."""
-OF_THE_DAY = list(islice(SUITE.cases(datetime.now(UTC).date().toordinal()), COUNT))
+OF_THE_DAY = of_day(list(SUITE.cases(1)), COUNT, today())
 
 
 def test_the_columns_are_those_of_the_rules() -> None:

@@ -50,12 +50,14 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "store": ("usual", "no cache", "every update", "small buffers", "no changelog"),
     "partitions": ("1", "3"),
     "workers": ("1", "2", "3"),
+    "group": ("classic", "streams", "standbys"),
     "fault": ("none", "kill", "again", "broker", "wiped", "lost", "moved"),
 }
 """Names and choices. A new operator or policy is a choice here, or a column.
 
 A store is "wiped" when its worker stops, and "lost" with a worker that is killed; "again" kills a
 worker twice, the second time as it starts; with "moved" another worker joins and the first leaves.
+With "standbys" a streams group keeps a copy of each state at another worker.
 """
 
 APART: Final = frozenset({frozenset({"fold", "join"})}) | {
@@ -86,9 +88,13 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
         "fault": ("kill", "again", "broker", "lost"),
     },
     {"fold": ("counted",), "guarantee": ("at_least_once",), "policy": ("stop",)},
+    # A copy is at another worker, and of a changelog.
+    {"group": ("standbys",), "workers": ("1",)},
+    {"group": ("standbys",), "store": ("no changelog",)},
     # What Spark's engine refuses, or has in another place: workers, directories and their stores.
     {**_SPARK, "fold": ("process",)},
     {**_SPARK, "workers": ("2", "3")},
+    {**_SPARK, "group": ("streams", "standbys")},
     {**_SPARK, "store": ("no cache", "small buffers", "no changelog")},
     {**_SPARK, "fault": ("wiped", "lost", "moved")},
 )

@@ -11,6 +11,7 @@ from typing import Final
 from tests.conformance.broker import MoldauBroker
 from tests.streams.pairs.columns import APART, COLUMNS, allowed
 from tests.streams.pairs.running import run_case
+from tests.streams.pairs.workers import OF_BROKER
 from tests.testing.planting import Fault, Run, Suite
 
 FAULTS: Final[Mapping[str, Fault]] = {
@@ -62,7 +63,8 @@ def opened() -> Iterator[Run]:
     """Start the broker of all cases."""
     with tempfile.TemporaryDirectory(prefix="moldau-pairs-") as home:
         folder = Path(home)
-        with MoldauBroker(folder / "broker") as broker:
+        settings = [word for row in OF_BROKER.items() for word in ("--set", "=".join(row))]
+        with MoldauBroker(folder / "broker", *settings) as broker:
             yield lambda case: run_case(broker, folder, case)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
@@ -16,16 +15,16 @@ import pytest
 from tests.streams.pairs.columns import APART, COLUMNS, IMPOSSIBLE
 from tests.streams.pairs.model import End, ends
 from tests.streams.pairs.suite import SUITE
-from tests.testing.covering import Case, name_of
+from tests.suites import today
+from tests.testing.covering import Case, name_of, of_day
 from tests.testing.planting import Run
 
 COUNT = 8
 """How many cases of a day run with the deep tests."""
 PARTS = 10
 """Parts of all cases."""
-_DAY = datetime.now(UTC).date().toordinal()
-_EMBEDDED = (case for case in SUITE.cases(_DAY) if case["engine"] == "embedded")
-OF_THE_DAY = list(islice(_EMBEDDED, COUNT))
+EMBEDDED = [case for case in SUITE.cases(1) if case["engine"] == "embedded"]
+OF_THE_DAY = of_day(EMBEDDED, COUNT, today())
 
 
 def test_the_columns_are_those_of_the_rules() -> None:
@@ -68,6 +67,5 @@ def test_an_app_comes_to_what_the_model_says(run: Run, case: Case) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_pairs_meet(run: Run, part: int) -> None:
-    cases = [case for case in SUITE.cases(1) if case["engine"] == "embedded"]
-    wrong = {name_of(case): run(case) for case in cases[part::PARTS]}
+    wrong = {name_of(case): run(case) for case in EMBEDDED[part::PARTS]}
     assert {name: found for name, found in wrong.items() if found} == {}

@@ -30,6 +30,19 @@ _STORES: Final = {
         "rocksdb.block.cache.bytes=0",
     ),
 }
+_GROUPS: Final = {
+    "classic": ("consumer.heartbeat.interval.ms=500", f"consumer.session.timeout.ms={_SESSION_MS}"),
+    "streams": ("group.protocol=streams",),
+    "standbys": ("group.protocol=streams", "num.standby.replicas=1"),
+}
+OF_BROKER: Final = {
+    "group.streams.session.timeout.ms": str(_SESSION_MS),
+    "group.streams.min.session.timeout.ms": str(_SESSION_MS),
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.initial.rebalance.delay.ms": "500",
+}
+"""The same of the broker, where a streams group has them."""
 _SPARK: Final = (
     f"--conf spark.executor.memory=512m --conf 'spark.executor.extraJavaOptions={QUICK_JAVA}' "
     f"--driver-java-options '{QUICK_JAVA}' pyspark-shell"
@@ -65,8 +78,7 @@ class Workers:
             env["PYSPARK_SUBMIT_ARGS"] = _SPARK
         else:
             words += ["--state", str(self.state(worker))]
-            settings += ["commit.interval.ms=100", "consumer.heartbeat.interval.ms=500"]
-            settings += [f"consumer.session.timeout.ms={_SESSION_MS}"]
+            settings += ["commit.interval.ms=100", *_GROUPS[self.case["group"]]]
             settings += _STORES.get(self.case["store"], ())
         for each in settings:
             words += ["--set", each]
