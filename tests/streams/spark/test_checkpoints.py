@@ -308,7 +308,7 @@ def test_an_attempt_removes_what_one_that_was_killed_has_left(
 def test_a_move_waits_for_open_transactions_in_changelogs(
     servers: str, moldau_topic: str, app: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moldau.streams.spark.moving._CLEANUP_S", 0.0)
+    monkeypatch.setattr("moldau.streams.changelog.reader._CLEANUP_S", 0.0)
     apps.write(servers, app.name, 0, 20, has_cities=False)
     apps.embedded(servers, app, tmp_path / "state")
     given = {"bootstrap.servers": servers, "producer.transaction.timeout.ms": "500"}

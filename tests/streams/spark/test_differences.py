@@ -164,3 +164,23 @@ def test_every_topology_gives_the_answers_of_the_driver(
     asked = all_scripts()[part :: PARTS * EVERY]
 
     assert differing_scripts(moldau_broker.bootstrap_servers, asked, tmp_path) == {}
+
+
+def test_inputs_run_in_the_order_of_their_times_however_batches_are_cut(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, names = moldau_broker.bootstrap_servers, (f"{moldau_topic}-e", f"{moldau_topic}-s")
+    whole, cut = (apps.windowed_join(name) for name in names)
+    for app in (whole, cut):
+        apps.make_topics(servers, app)
+        apps.write(servers, app.name, 0, 60)
+    expected = apps.in_order(apps.embedded(servers, whole, tmp_path / "state"), names[0])
+
+    batches = Batches(cut.plan(), servers, tmp_path, Random(1), (5, 9))
+    try:
+        batches.settle()
+    finally:
+        batches.close()
+
+    assert sum(map(len, expected.values())) > 50
+    assert apps.in_order(apps.outs_of(servers, cut), names[1]) == expected

@@ -16,6 +16,7 @@ from moldau.client import LATEST, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Producer
 from moldau.executors.clients import CLIENTS
 from moldau.streams import Streams
+from moldau.streams.changelog.ranges import BrokersAway
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.spark.global_tables import (
     RECORDS_GONE,
@@ -25,7 +26,6 @@ from moldau.streams.spark.global_tables import (
     WholeTopic,
 )
 from moldau.streams.spark.limits import explain_spark, refusals
-from moldau.streams.spark.waiting import BrokersAway
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps

@@ -28,22 +28,16 @@ from moldau.client.sync import Admin, Consumer, Producer
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Stream, Streams, session
+from moldau.streams.changelog.writer import abandoning_writer
 from moldau.streams.plan.store_versions import StoreVersion, version_key
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.moving import (
-    ChangelogReader,
-    _mark,
-    abandoning_writer,
-    to_embedded,
-    to_spark,
-)
+from moldau.streams.spark.moving import _mark, to_embedded, to_spark
 from moldau.streams.worker.committer import is_marked
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
-from tests.spark.topics import make_topic
 from tests.streams.spark.batches import Batches
 from tests.streams.spark.moves import check_counts, given, on_stages
 
@@ -243,7 +237,7 @@ def test_a_move_aborts_what_the_one_before_has_left_open_in_the_changelogs(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("moldau.streams.spark.moving._CLEANUP_S", 0.0)
+    monkeypatch.setattr("moldau.streams.changelog.reader._CLEANUP_S", 0.0)
     servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "checkpoint")
     short = given(servers, **{"producer.transaction.timeout.ms": "5000"})
     apps.embedded(servers, counted, tmp_path / "state")
@@ -292,21 +286,3 @@ def test_a_mark_is_stored_without_the_text_where_brokers_refuse_a_longer_one() -
     code = ErrorCode.UNKNOWN_MEMBER_ID
     with pytest.raises(OffsetsNotStored):
         _mark(admin, "app", committed, {long: 7})
-
-
-def test_a_changelog_that_does_not_come_is_told_after_the_time_out_of_the_settings(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_topic(moldau_broker, moldau_topic, 1)
-    short = {"consumer.default.api.timeout.ms": "1000"}
-    settings = checked(given(moldau_broker.bootstrap_servers, **short))
-    monkeypatch.setattr(ChangelogReader, "_end", lambda *_: 1)
-    waits = f"app=app: {moldau_topic}-0 at offset .* of 1: no record in"
-
-    with (
-        Admin(settings.of("admin")) as admin,
-        ChangelogReader("app", settings, admin) as reader,
-        pytest.raises(StreamsError, match=waits) as told,
-    ):
-        reader.changes(moldau_topic, 0)
-    assert "\n" not in str(told.value)

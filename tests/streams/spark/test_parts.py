@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from moldau.client import TopicPartition
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams, tumbling
+from moldau.streams.changelog.ranges import TopicRange
 from moldau.streams.problems import StateError, StreamsError, TopologyError
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.deployment import batch_records
 from moldau.streams.spark.limits import REFUSED, check, explain_spark, refusals
-from moldau.streams.spark.ranges import TopicRange, missing_starts, task_ranges, with_starts
+from moldau.streams.spark.ranges import missing_starts, task_ranges, with_starts
 from moldau.streams.spark.recorded import (
     begun_text,
     check_may_write,

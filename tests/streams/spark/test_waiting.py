@@ -14,8 +14,9 @@ import pytest
 from moldau.client import TransactionError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.streams import Streams
+from moldau.streams.changelog.ranges import BrokersAway
 from moldau.streams.problems import StreamsError
-from moldau.streams.spark.waiting import BrokersAway, is_passing
+from moldau.streams.spark.waiting import is_passing
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps

@@ -63,10 +63,11 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
     """Return what is there of the app, on the cluster and on this machine."""
     from moldau.client import EARLIEST, LATEST, TopicPartition
     from moldau.client.sync import Admin
+    from moldau.streams.changelog.group import group_facts
+    from moldau.streams.changelog.reader import ChangelogReader
     from moldau.streams.plan.store_versions import versions_in
     from moldau.streams.plan.topology import KEY, Topology
     from moldau.streams.plan.upgrade import RunningApp
-    from moldau.streams.spark.moving import ChangelogReader, group_facts
 
     with ExitStack() as left:
         admin = left.enter_context(Admin(settings.of("admin")))

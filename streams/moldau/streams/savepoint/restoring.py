@@ -20,6 +20,11 @@ from typing import Final
 from moldau.client import EARLIEST, LATEST, NewTopic, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin
 from moldau.runtime.real import RealClock
+from moldau.streams.changelog.group import Offsets, stopped_offsets
+from moldau.streams.changelog.reader import ChangelogReader
+from moldau.streams.changelog.rows import backings_of, restored_task
+from moldau.streams.changelog.topics import prepare
+from moldau.streams.changelog.writer import abandoning_writer, write_whole
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
@@ -36,15 +41,6 @@ from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.savepoint.place import SavepointPlace
 from moldau.streams.savepoint.savepoint import Savepoint, load, load_log, require_same
-from moldau.streams.spark.carrying import backings_of, restored_task
-from moldau.streams.spark.moving import (
-    ChangelogReader,
-    Offsets,
-    abandoning_writer,
-    stopped_offsets,
-    write_whole,
-)
-from moldau.streams.spark.topics import prepare
 from moldau.streams.state.migrating import require_readable
 from moldau.streams.state.spec import StoreKind
 from moldau.streams.worker import settings as rows

@@ -15,6 +15,9 @@ from moldau.client import TopicPartition
 from moldau.client.group.descriptions import STREAMS_TYPE
 from moldau.client.sync import Admin
 from moldau.runtime.real import RealClock
+from moldau.streams.changelog.group import Offsets, group_facts, stopped_offsets
+from moldau.streams.changelog.reader import ChangelogReader
+from moldau.streams.changelog.rows import newest
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
@@ -32,8 +35,6 @@ from moldau.streams.savepoint.savepoint import (
     save,
     save_log,
 )
-from moldau.streams.spark.carrying import newest
-from moldau.streams.spark.moving import ChangelogReader, Offsets, group_facts, stopped_offsets
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreKind, StoreSpec
 from moldau.streams.worker.committer import is_marked

@@ -17,13 +17,16 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from moldau.streams.changelog.ranges import (
+    BrokersAway,
+    RangeReader,
+    RecordsGone,
+    TopicMadeAgain,
+    TopicRange,
+)
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed
-from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.reading import RangeReader, RecordsGone, TopicMadeAgain
-from moldau.streams.spark.versions import Version
-from moldau.streams.spark.waiting import BrokersAway
 from moldau.streams.state.backing import MemoryBacking
 
 RECORDS_GONE: Final = "has lost records that were not read, by its retention"
@@ -136,7 +139,7 @@ class HeldTable:
     ) -> list[RecordFailed]:
         wanted = TopicRange(self._topic, start, end, topic_id=self._topic_id)
         skipped: list[RecordFailed] = []
-        with closing(RangeReader(consumer, TaskRanges(partition, Version(), (wanted,)))) as reader:
+        with closing(RangeReader(consumer, partition, (wanted,))) as reader:
             while reader.unread:
                 for _, chunk in reader.poll([self._topic]):
                     skipped += self.store.apply(chunk, partition)

@@ -18,33 +18,36 @@ the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from moldau.client import (
     EARLIEST,
-    LATEST,
-    GroupMetadata,
-    KafkaError,
     OffsetAndMetadata,
     OffsetsNotStored,
     TopicPartition,
 )
-from moldau.client.sync import Admin, Producer
+from moldau.client.sync import Admin
 from moldau.errors.codes import ErrorCode
-from moldau.executors.clients import CLIENTS
-from moldau.executors.transactions import fencing_producer
-from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
-from moldau.runtime.threads import here
-from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.changelog.group import Offsets, stopped_offsets
+from moldau.streams.changelog.reader import ChangelogReader
+from moldau.streams.changelog.rows import (
+    backings_of,
+    changes_of,
+    difference,
+    restored_task,
+    rows_of,
+)
+from moldau.streams.changelog.topics import prepare
+from moldau.streams.changelog.writer import abandoning_writer, logged, write_whole
+from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.store_versions import StoreVersion, versions_in
-from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.beginning import (
@@ -54,37 +57,20 @@ from moldau.streams.spark.beginning import (
     take_over,
     take_up,
 )
-from moldau.streams.spark.carrying import (
-    backings_of,
-    changes_of,
-    difference,
-    restored_task,
-    rows_of,
-)
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import group_of
 from moldau.streams.spark.limits import check
-from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.reading import RangeReader, RecordsGone
 from moldau.streams.spark.recorded import has_left, has_run, left_text
-from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, token_of
-from moldau.streams.spark.waiting import BrokersAway
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.migrating import require_readable
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.committer import is_marked, marked, unmarked
-from moldau.streams.worker.settings import AppSettings
 
-_POLL_S: Final = 0.05
-_CLEANUP_S: Final = 15.0
-"""How long after their timeout brokers abort transactions at the latest."""
 _AGAIN: Final = "anew, after an earlier move to this checkpoint"
 _DONE_BEFORE: Final = "an earlier move had carried all, and was cut short before it said so"
-_QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
 _TOO_LONG: Final = ErrorCode.OFFSET_METADATA_TOO_LARGE
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,29 +224,6 @@ def _held(plan: Plan, checkpoint: str) -> Checkpoint:
     return Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
 
 
-def stopped_offsets(admin: Any, app: str) -> Offsets:
-    """Return the offsets of the app's group. Raise StreamsError if the app runs."""
-    members, found = group_facts(admin, app)
-    if members:
-        raise StreamsError(
-            f"app={app}: it still runs, with {members} worker{'s' * (members > 1)} in its "
-            "group: stop it first, which commits"
-        )
-    return found
-
-
-def group_facts(admin: Any, app: str) -> tuple[int, Offsets]:
-    """Return how many members the group of an app has, and its offsets."""
-    try:
-        members = len(admin.describe_group(app).members)
-        found: Offsets = admin.group_offsets(app, require_stable=not members)
-    except KafkaError as error:
-        if error.code.name != "GROUP_ID_NOT_FOUND":
-            raise
-        return 0, {}
-    return members, found
-
-
 def _tasks(plan: Plan, layout: Layout) -> Iterator[tuple[Program, int]]:
     for program in plan.programs:
         for partition in range(layout.tasks(program)):
@@ -307,109 +270,3 @@ def _stores(
         apply(decoded(kept.read_state(program.index, partition, name), name), plain)
     for store in program.stores:
         yield store, changes_of(program, partition, store, rows_of(store, backings[store.name]))
-
-
-def abandoning_writer(app: str, settings: AppSettings) -> Producer[Any, Any]:
-    """Return what writes the changelogs. Starting it aborts what a move that was cut short has left
-    open there, so that they can be read."""
-    return fencing_producer(settings.of("producer"), f"{app}-move")
-
-
-def logged(topic: str, partition: int, changes: ChangelogRecords) -> Outputs:
-    """Return records for a partition of a changelog."""
-    where: list[int | None] = [partition] * len(changes)
-    return Outputs(topic, [*changes.keys], changes.values, changes.timestamps, partitions=where)
-
-
-def write_whole(
-    producer: Producer[Any, Any],
-    records: list[Outputs],
-    offsets: Mapping[str, Offsets],
-) -> None:
-    """Write changelogs, and the offsets of groups, in one transaction."""
-    with producer.transaction():
-        for each in records:
-            if len(each):
-                producer.send_many(
-                    each.topic,
-                    each.values,
-                    keys=each.keys,
-                    headers=each.headers or None,
-                    timestamps_ms=each.timestamps,
-                    partition=each.partitions,
-                )
-        for group, committed in offsets.items():
-            producer.send_offsets(committed, GroupMetadata(group, -1, "", None))
-
-
-class ChangelogReader:
-    """Reads changelogs from their beginnings."""
-
-    def __init__(self, app: str, settings: AppSettings, admin: Admin) -> None:
-        self._app = app
-        self._admin = admin
-        self._open_s = settings.transaction_timeout_ms / 1000 + _CLEANUP_S
-        self._settings = {**settings.of("consumer"), **_QUICK}
-
-    def __enter__(self) -> ChangelogReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        CLIENTS.clear()
-
-    def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
-        """Return the records of a partition before `end`, or all. Raise StreamsError if a
-        transaction there stays open, or if nothing comes for a long time."""
-        found = ChangelogRecords()
-        try:
-            for chunk in self.chunks(topic, partition, 0, end):
-                rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
-                for key, value, time in rows:
-                    if key is not None:
-                        found.add(key, value, time)
-        except RecordsGone:  # by its retention, since the first offset was asked for
-            return self.changes(topic, partition, end)
-        return found
-
-    def kept(self, topics: Container[str]) -> dict[bytes | None, bytes | None]:
-        """Return the last record of each key in the topic with the topology of the app and the
-        versions of its rows; none if it is not among these topics."""
-        topic = topology_topic(self._app)
-        found = self.changes(topic, 0) if topic in topics else ChangelogRecords()
-        return dict(zip(found.keys, found.values, strict=True))
-
-    def chunks(
-        self, topic: str, partition: int, begin: int, end: int | None = None
-    ) -> Iterator[Chunk]:
-        """Yield the records from `begin` on, or from the first one that is there, as `changes`
-        does."""
-        where = TopicPartition(topic, partition)
-        stop = self._end(where, end)
-        first = max(begin, self._admin.list_offsets({where: EARLIEST})[where].offset)
-        wanted = TaskRanges(partition, Version(), (TopicRange(topic, first, stop),))
-        try:
-            with closing(RangeReader(self._settings, wanted)) as reader:
-                while reader.unread:
-                    for _, chunk in reader.poll([topic]):
-                        yield chunk
-        except BrokersAway as error:
-            raise StreamsError(f"app={self._app}: {error}; then start again") from None
-
-    def _end(self, where: TopicPartition, wanted: int | None) -> int:
-        """Return where the records end, at `wanted` at the latest, when all before are decided.
-
-        A producer knows that its transaction is committed when a broker may still be writing that
-        to the partitions. One that was killed leaves a transaction open until its timeout."""
-        threads = here()
-        deadline = threads.monotonic() + self._open_s
-        end = self._admin.list_offsets({where: LATEST})[where].offset
-        stop = end if wanted is None else min(end, wanted)
-        while self._admin.list_offsets({where: LATEST}, is_committed=True)[where].offset < stop:
-            if threads.monotonic() > deadline:
-                raise StreamsError(
-                    f"app={self._app}: {where} has a transaction that stays open, so the last "
-                    f"commit is not known after {self._open_s:.0f} s: stop what writes there, and "
-                    "move the app when the transaction has timed out"
-                )
-            Mailbox[bool]().take(_POLL_S)
-        return stop

@@ -11,6 +11,7 @@ from moldau.config import BadSettings, Problem
 from moldau.config.table import Row
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.runtime.real_files import RealFiles
+from moldau.streams.changelog.topics import prepare
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import checked, task_settings
@@ -20,7 +21,6 @@ from moldau.streams.spark.deployment import BATCH_RECORDS, batch_records
 from moldau.streams.spark.lakes import LakeVersions
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
-from moldau.streams.spark.topics import prepare
 from moldau.streams.worker.settings import (
     AppSettings,
     group_protocol,

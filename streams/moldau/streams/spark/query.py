@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moldau.client import TopicPartition
+from moldau.streams.changelog.ranges import BrokersAway
 from moldau.streams.plan.placement import placed_inputs
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
@@ -24,7 +25,6 @@ from moldau.streams.spark.preparation import Preparation
 from moldau.streams.spark.ranges import TaskRanges, missing_starts, task_ranges, with_starts
 from moldau.streams.spark.stage import Stage, TaskResult
 from moldau.streams.spark.versions import Version
-from moldau.streams.spark.waiting import BrokersAway
 
 LOG: Final = logging.getLogger("moldau.streams")
 _NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client.id")

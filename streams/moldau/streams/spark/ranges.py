@@ -12,18 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from moldau.client import TopicPartition
+from moldau.streams.changelog.ranges import TopicRange
 from moldau.streams.spark.versions import Version
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRange:
-    """A range of offsets of an input, end excluded. `has_more` says that the log goes on."""
-
-    topic: str
-    start: int
-    end: int
-    has_more: bool = False
-    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

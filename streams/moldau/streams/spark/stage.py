@@ -18,6 +18,7 @@ from moldau.errors import MoldauError
 from moldau.executors.clients import CLIENTS, IdleCache
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
+from moldau.streams.changelog.ranges import RangeReader
 from moldau.streams.engine.operators.deferred import AsyncOperator
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.misplaced import KeySample, MisplacedKey
@@ -32,7 +33,6 @@ from moldau.streams.spark.failures import missing_package
 from moldau.streams.spark.global_tables import HeldGlobals, Notice, WholeTopic
 from moldau.streams.spark.lakes import HeldTables, lakes_here
 from moldau.streams.spark.ranges import TaskRanges
-from moldau.streams.spark.reading import RangeReader
 from moldau.streams.spark.stores import AttemptStores, drop_others
 from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.spark.waiting import is_passing
@@ -133,7 +133,9 @@ class Stage:
                         stores.open(program, before, _memory())
                     notices = self._loaded().global_tables.read(self.consumer, self.topics)
                     task = self._task(program, given, stores)
-                    with closing(RangeReader(self.consumer, given)) as reader:
+                    with closing(
+                        RangeReader(self.consumer, given.partition, given.ranges)
+                    ) as reader:
                         sample = self._sample(program, given.partition)
                         records = _process(
                             task, given, (reader, delivery, sample), self._loaded().calls

@@ -2,25 +2,19 @@
 
 A batch that fails counts nowhere, so it can be repeated as often as it takes; each task that has
 committed it writes nothing then (`delivery`). What does not pass by itself is never repeated.
-
-A task does not wait for ever for records that a log has: its reader says what it waits for, and
-gives up in the end.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from moldau.client import TopicPartition
-from moldau.client.sync import Consumer
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.settings import default_api_timeout_ms
 from moldau.runtime.children import Mailbox
 from moldau.runtime.threads import here
-from moldau.streams.problems import StreamsError
+from moldau.streams.changelog.ranges import BrokersAway
 
 LOG: Final = logging.getLogger("moldau.streams")
 _RETRY_S: Final = 1.0
@@ -30,14 +24,6 @@ _LASTING: Final = frozenset(
 )
 """Clients try these again for a while, and they stay: a topic was deleted, a record is damaged."""
 T = TypeVar("T")
-
-
-_REPORT_S: Final = 5.0
-_REPORT_AGAIN_S: Final = 30.0
-
-
-class BrokersAway(StreamsError):
-    """Brokers cannot be reached, or do not answer. The same batch may work later."""
 
 
 class SlowPython(BrokersAway):
@@ -91,49 +77,3 @@ class Patience:
             waited_s = here().monotonic() - self._since_s
             self._since_s = None
             LOG.warning("streams: %s: it goes on after %.0f s", self._name, waited_s)
-
-
-class RecordWait:
-    """The time since a consumer last had records. Only the polls count: what records take to run
-    does not."""
-
-    def __init__(
-        self,
-        settings: Mapping[str, str],
-        consumer: Consumer[Any, Any],
-        ends: Mapping[TopicPartition, int],
-    ) -> None:
-        """`settings` are the consumer's; `ends` are the offsets before which records must come."""
-        limit = default_api_timeout_ms
-        self._limit_s = int(settings.get(limit.name, str(limit.default))) / 1000
-        self._consumer = consumer
-        self._ends = ends
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin anew: records have come."""
-        self._waited_s = 0.0
-        self._report_after_s = _REPORT_S
-
-    def add(self, polled_s: float, wanted: Sequence[TopicPartition]) -> None:
-        """Count a poll that had nothing. Log what is waited for if that is long; raise BrokersAway
-        after `default.api.timeout.ms`."""
-        self._waited_s += polled_s
-        if self._waited_s > self._limit_s:
-            raise BrokersAway(self._waits_for(wanted))
-        if self._waited_s > self._report_after_s:
-            self._report_after_s = self._waited_s + _REPORT_AGAIN_S
-            LOG.warning("streams: %s; it goes on waiting", self._waits_for(wanted))
-
-    def _waits_for(self, wanted: Sequence[TopicPartition]) -> str:
-        """Return which records do not come, and why, for the user."""
-        troubles = self._consumer.troubles()
-        places = [
-            f"{where} at offset {self._consumer.position(where)} of {self._ends[where]}"
-            for where in wanted
-        ]
-        why = next((troubles[where] for where in wanted if where in troubles), None)
-        return (
-            f"{', '.join(places)}: no record in {self._waited_s:.0f} s: "
-            f"{why or 'check that the leader of the partition runs'}"
-        )

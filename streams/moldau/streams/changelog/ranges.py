@@ -1,27 +1,48 @@
-"""Read the ranges of a task in an executor, with the client's own columns.
+"""Read ranges of offsets of partitions with one number, with the client's own columns.
 
 Invariants: a range gives the same records each time it is read. It ends at `end` even if no record
-is there: compaction and markers of transactions leave gaps.
+is there: compaction and markers of transactions leave gaps. A reader does not wait for ever for
+records that a log has: it says what it waits for, and gives up in the end.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from moldau.client import PartitionColumns, TopicPartition
+from moldau.client.sync import Consumer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.executors.ranges import RangeConsumer
+from moldau.link.settings import default_api_timeout_ms
 from moldau.runtime.process import tune_process
 from moldau.runtime.real import RealClock
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.problems import StreamsError
-from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.waiting import RecordWait
 
 _KEPT_PARTITIONS: Final = 16
 _POLL_RECORDS: Final = 20_000
+_REPORT_S: Final = 5.0
+_REPORT_AGAIN_S: Final = 30.0
+LOG: Final = logging.getLogger("moldau.streams")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """A range of offsets of an input, end excluded. `has_more` says that the log goes on."""
+
+    topic: str
+    start: int
+    end: int
+    has_more: bool = False
+    topic_id: str = ""
+
+
+class BrokersAway(StreamsError):
+    """Brokers cannot be reached, or do not answer. The same batch may work later."""
 
 
 class RecordsGone(StreamsError):
@@ -50,11 +71,11 @@ class TopicMadeAgain(StreamsError):
 class RangeReader:
     """The ranges of one task, from the first poll to `close`."""
 
-    def __init__(self, settings: Mapping[str, str], task: TaskRanges) -> None:
+    def __init__(
+        self, settings: Mapping[str, str], partition: int, ranges: Iterable[TopicRange]
+    ) -> None:
         self._ranges = {
-            TopicPartition(each.topic, task.partition): each
-            for each in task.ranges
-            if each.start < each.end
+            TopicPartition(each.topic, partition): each for each in ranges if each.start < each.end
         }
         self._clock = RealClock()
         self._unread = dict.fromkeys(self._ranges)
@@ -138,3 +159,49 @@ def _chunk(part: PartitionColumns, end: int) -> Chunk | None:
         min(part.next_offset, end),
         None if headers is None else headers.tolist()[:count],
     )
+
+
+class RecordWait:
+    """The time since a consumer last had records. Only the polls count: what records take to run
+    does not."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        consumer: Consumer[Any, Any],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        """`settings` are the consumer's; `ends` are the offsets before which records must come."""
+        limit = default_api_timeout_ms
+        self._limit_s = int(settings.get(limit.name, str(limit.default))) / 1000
+        self._consumer = consumer
+        self._ends = ends
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: records have come."""
+        self._waited_s = 0.0
+        self._report_after_s = _REPORT_S
+
+    def add(self, polled_s: float, wanted: Sequence[TopicPartition]) -> None:
+        """Count a poll that had nothing. Log what is waited for if that is long; raise BrokersAway
+        after `default.api.timeout.ms`."""
+        self._waited_s += polled_s
+        if self._waited_s > self._limit_s:
+            raise BrokersAway(self._waits_for(wanted))
+        if self._waited_s > self._report_after_s:
+            self._report_after_s = self._waited_s + _REPORT_AGAIN_S
+            LOG.warning("streams: %s; it goes on waiting", self._waits_for(wanted))
+
+    def _waits_for(self, wanted: Sequence[TopicPartition]) -> str:
+        """Return which records do not come, and why, for the user."""
+        troubles = self._consumer.troubles()
+        places = [
+            f"{where} at offset {self._consumer.position(where)} of {self._ends[where]}"
+            for where in wanted
+        ]
+        why = next((troubles[where] for where in wanted if where in troubles), None)
+        return (
+            f"{', '.join(places)}: no record in {self._waited_s:.0f} s: "
+            f"{why or 'check that the leader of the partition runs'}"
+        )

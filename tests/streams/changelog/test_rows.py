@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from moldau.streams import Streams, session, within
+from moldau.streams.changelog.rows import backings_of, changes_of, restored_task, rows_of
 from moldau.streams.plan.plan import Program
-from moldau.streams.spark.carrying import backings_of, changes_of, restored_task, rows_of
 from moldau.streams.state.backing import MemoryBacking
 from moldau.streams.state.changelog_rows import CLOCK_ROW
 from moldau.streams.state.changes import ChangelogRecords

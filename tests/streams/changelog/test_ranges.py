@@ -1,4 +1,4 @@
-"""An executor reads the ranges of a task, and nothing else."""
+"""A reader reads the ranges of a task, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
-from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -16,16 +14,11 @@ from moldau.client import TopicPartition
 from moldau.client.sync import Admin, Producer
 from moldau.executors.clients import CLIENTS
 from moldau.ids import ZERO_UUID
+from moldau.streams.changelog import ranges
+from moldau.streams.changelog.ranges import BrokersAway, RangeReader, TopicMadeAgain, TopicRange
 from moldau.streams.problems import StreamsError
-from moldau.streams.spark import reading
-from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.reading import RangeReader, TopicMadeAgain
-from moldau.streams.spark.versions import Version
-from moldau.streams.spark.waiting import BrokersAway
 from moldau.testing import SyncEmbeddedBroker
-from tests.spark import streams_apps as apps
 from tests.spark.topics import make_topic
-from tests.streams.spark.batches import Batches
 
 
 @pytest.fixture
@@ -42,9 +35,9 @@ def consumer(moldau_broker: SyncEmbeddedBroker) -> Iterator[dict[str, str]]:
 def read(
     consumer: dict[str, str], topic: str, start: int, end: int, *, topic_id: str = ""
 ) -> list[bytes | None]:
-    task = TaskRanges(0, Version(), (TopicRange(topic, start, end, topic_id=topic_id),))
+    wanted = TopicRange(topic, start, end, topic_id=topic_id)
     found: list[bytes | None] = []
-    with closing(RangeReader(consumer, task)) as reader:
+    with closing(RangeReader(consumer, 0, (wanted,))) as reader:
         while reader.unread:
             for _, chunk in reader.poll([topic]):
                 assert chunk.next_offset <= end
@@ -94,7 +87,7 @@ def test_a_wait_for_records_is_told_and_ends_after_the_time_out_of_the_settings(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
-    monkeypatch.setattr("moldau.streams.spark.waiting._REPORT_S", 0.1)
+    monkeypatch.setattr("moldau.streams.changelog.ranges._REPORT_S", 0.1)
     waited = f"{moldau_topic}-0 at offset 0 of 5: no record in [0-9]+ s: check that the leader"
 
     with pytest.raises(BrokersAway, match=waited):
@@ -122,9 +115,9 @@ def test_the_time_in_which_records_run_is_no_wait_for_the_next_ones(
         troubles=dict,
     )
     monkeypatch.setattr("moldau.executors.ranges.cached_client", lambda *_: consumer)
-    monkeypatch.setattr(reading, "RealClock", lambda: SimpleNamespace(monotonic=lambda: now.s))
-    task = TaskRanges(0, Version(), (TopicRange("t", 0, 5),))
-    reader = RangeReader({"default.api.timeout.ms": "10000"}, task)
+    monkeypatch.setattr(ranges, "RealClock", lambda: SimpleNamespace(monotonic=lambda: now.s))
+    settings = {"default.api.timeout.ms": "10000"}
+    reader = RangeReader(settings, 0, (TopicRange("t", 0, 5),))
 
     for _ in range(5):
         now.s += 60
@@ -143,23 +136,3 @@ def test_a_topic_that_was_made_again_is_told_by_its_name(
 
     with pytest.raises(TopicMadeAgain, match=f"the topic {moldau_topic} was deleted and made"):
         read(consumer, moldau_topic, 0, 2, topic_id="of-another")
-
-
-def test_inputs_run_in_the_order_of_their_times_however_batches_are_cut(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
-) -> None:
-    servers, names = moldau_broker.bootstrap_servers, (f"{moldau_topic}-e", f"{moldau_topic}-s")
-    whole, cut = (apps.windowed_join(name) for name in names)
-    for app in (whole, cut):
-        apps.make_topics(servers, app)
-        apps.write(servers, app.name, 0, 60)
-    expected = apps.in_order(apps.embedded(servers, whole, tmp_path / "state"), names[0])
-
-    batches = Batches(cut.plan(), servers, tmp_path, Random(1), (5, 9))
-    try:
-        batches.settle()
-    finally:
-        batches.close()
-
-    assert sum(map(len, expected.values())) > 50
-    assert apps.in_order(apps.outs_of(servers, cut), names[1]) == expected
