@@ -89,6 +89,46 @@ def test_the_text_is_kept_and_a_descriptor_becomes_text() -> None:
     assert other.file == schema.file
 
 
+OPTIONS = """
+syntax = "proto3";
+import "confluent/meta.proto";
+import "p/mine.proto";
+option (confluent.file_meta) = { doc: "a \\"b\\" \u00e9" };
+message M {
+  option (p.places) = "here";
+  option (p.places) = "there";
+  bytes a = 1 [(confluent.field_meta) = { params: [{ key: "scale", value: "4" }], tags: "PII" }];
+  E e = 2 [(p.raw) = "\\000\\377", (p.kind) = OTHER];
+}
+enum E { NONE = 0 [(confluent.enum_value_meta).doc = "nothing"]; }
+service S { rpc Call (M) returns (M) { option deprecated = true; } }
+"""
+MINE = """
+syntax = "proto3";
+package p;
+import "google/protobuf/descriptor.proto";
+enum Kind { ONE = 0; OTHER = 1; }
+extend google.protobuf.MessageOptions { repeated string places = 2000; }
+extend google.protobuf.FieldOptions { bytes raw = 2000; Kind kind = 2001; }
+"""
+
+
+def test_options_that_are_extensions_are_kept() -> None:
+    mine = (Reference("p/mine.proto", "mine", 1),)
+
+    def parsed(text: str) -> ProtobufSchema:
+        return parse(Schema(text, PROTOBUF, mine), lambda _: Schema(MINE, PROTOBUF))
+
+    schema = parsed(OPTIONS)
+    again, serialized = parsed(schema.identity), schema.text("serialized")
+    assert again.file == schema.file
+    assert serialized is not None
+    assert parsed(serialized).file == schema.file
+    other = parsed(OPTIONS.replace('"4"', '"5"'))
+    assert other.identity != schema.identity
+    assert '(confluent.field_meta) = { params { key: "scale" value: "5" }' in other.identity
+
+
 def test_normalizing_orders_fields_by_number() -> None:
     one, other = message("int32 a = 1", "int32 b = 2"), message("int32 b = 2", "int32 a = 1")
     assert parsed(one).identity != parsed(other).identity

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -44,15 +44,15 @@ class ProtobufSchema:
 
     @cached_property
     def canonical(self) -> str:
-        return printed(self.file) if self._text is None else self._text
+        return self.identity if self._text is None else self._text
 
     @cached_property
     def identity(self) -> str:
-        return printed(self.file)
+        return printed(self.file, self.imports)
 
     @cached_property
     def normalized(self) -> str:
-        return printed(self.file, is_sorted=True)
+        return printed(self.file, self.imports, is_sorted=True)
 
     def differences(self, writer: ProtobufSchema, work: Work) -> list[Difference]:
         return differences(self.file, writer.file, work)
@@ -71,17 +71,19 @@ def parse_protobuf(schema: Schema, resolve: Resolve) -> ProtobufSchema:
     files = {
         name: _with_syntax(text_of(each.text)) for name, each in collect(schema, resolve).items()
     }
-    text, is_text = text_of(schema.text), descriptor_of(schema.text) is None
+    known = {META: META_TEXT, **{name: printed(file_of(name)) for name in DESCRIBED}}
+    files = {**known, **files}
+    text, given = text_of(schema.text), descriptor_of(schema.text)
     try:
-        known = {META: META_TEXT, **{name: printed(file_of(name)) for name in DESCRIBED}}
-        compiled = compile_proto(_MAIN, {**known, **files, _MAIN: _with_syntax(text)})
+        *imports, file = _compiled(text, files)
+        if given is not None and (whole := printed(given, imports)) != text:
+            *imports, file = _compiled(whole, files)  # with the options that references define
     except ProtocFailed as error:
         raise InvalidSchema(str(error).replace(_MAIN, "schema")) from None
     except (UnicodeError, OSError) as error:
         raise InvalidSchema(f"it cannot be compiled: {error}") from None
-    *imports, file = _files(compiled)
     file.name = "default"
-    return ProtobufSchema(text if is_text else None, file, imports)
+    return ProtobufSchema(text if given is None else None, file, imports)
 
 
 def _with_syntax(text: str) -> str:
@@ -89,11 +91,12 @@ def _with_syntax(text: str) -> str:
     return text if _SYNTAX.search(text) else f'syntax = "proto2"; {text}'
 
 
-def _files(compiled: bytes) -> list[Any]:
-    """Return the files of a descriptor set; the compiled one is the last."""
+def _compiled(text: str, files: Mapping[str, str]) -> list[Any]:
+    """Return the descriptors of the files that a text imports, and last its own."""
     from google.protobuf import descriptor_pb2
 
-    return list(descriptor_pb2.FileDescriptorSet.FromString(compiled).file)
+    made = compile_proto(_MAIN, {**files, _MAIN: _with_syntax(text)})
+    return list(descriptor_pb2.FileDescriptorSet.FromString(made).file)
 
 
 def _avro(schema: Schema, resolve: Resolve) -> Any:

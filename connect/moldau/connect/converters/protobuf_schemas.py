@@ -246,16 +246,17 @@ class Params:
         from google.protobuf.message_factory import GetMessageClass
 
         pool = files.pool_of(files.meta_file(), {})
-        self._view = GetMessageClass(pool.FindMessageTypeByName("confluent.FieldOptionsView"))
+        self._options = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.FieldOptions"))
+        self._meta = pool.FindExtensionByName("confluent.field_meta")
 
     def write(self, options: Any, params: Mapping[str, str]) -> None:
-        view: Any = self._view()
-        view.field_meta.params.update(params)
-        options.MergeFromString(view.SerializeToString())
+        known: Any = self._options()
+        known.Extensions[self._meta].params.update(params)
+        options.MergeFromString(known.SerializeToString())
 
     def read(self, options: Any) -> dict[str, str]:
-        view: Any = self._view.FromString(options.SerializeToString())
-        return dict(view.field_meta.params)
+        known: Any = self._options.FromString(options.SerializeToString())
+        return dict(known.Extensions[self._meta].params)
 
 
 def is_union(schema: Schema) -> bool:

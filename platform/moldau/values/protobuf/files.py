@@ -30,6 +30,7 @@ WRAPPERS: Final = "google/protobuf/wrappers.proto"
 _BYTES, _INT32, _UINT32, _STRING, _MESSAGE = 12, 5, 13, 9, 11
 _OPTIONAL, _REPEATED = 1, 3
 _META_NUMBER: Final = 1088
+_DESCRIPTOR: Final = "google/protobuf/descriptor.proto"
 _ANY: Final = "google/protobuf/any.proto"
 _IN_ANY: Final = tuple(
     f"google/protobuf/{name}.proto"
@@ -63,14 +64,14 @@ extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
 extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
 extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
 """
-"""The text of META, with the options that `meta_file` describes as plain fields."""
 
 
 def meta_file() -> FileDescriptorProto:
-    """Return the file with the option's message. The option itself is read as a plain field."""
+    """Return the file of META_TEXT."""
     from google.protobuf import descriptor_pb2
 
     file = descriptor_pb2.FileDescriptorProto(name=META, package="confluent", syntax="proto3")
+    file.dependency.append(_DESCRIPTOR)
     meta = file.message_type.add(name="Meta")
     meta.field.add(name="doc", number=1, type=_STRING, label=_OPTIONAL)
     entry = meta.nested_type.add(name="ParamsEntry")
@@ -81,11 +82,13 @@ def meta_file() -> FileDescriptorProto:
         name="params", number=2, type=_MESSAGE, label=_REPEATED,
         type_name=".confluent.Meta.ParamsEntry",
     )  # fmt: skip
-    view = file.message_type.add(name="FieldOptionsView")
-    view.field.add(
-        name="field_meta", number=_META_NUMBER, type=_MESSAGE, label=_OPTIONAL,
-        type_name=".confluent.Meta",
-    )  # fmt: skip
+    meta.field.add(name="tags", number=3, type=_STRING, label=_REPEATED)
+    for part in ("File", "Message", "Field", "Enum", "EnumValue"):
+        name = "enum_value" if part == "EnumValue" else part.lower()
+        file.extension.add(
+            name=f"{name}_meta", number=_META_NUMBER, type=_MESSAGE, label=_OPTIONAL,
+            type_name=".confluent.Meta", extendee=f".google.protobuf.{part}Options",
+        )  # fmt: skip
     return file
 
 

@@ -1,15 +1,17 @@
 """Prints a descriptor as the text of a .proto file. No IO.
 
-Equal descriptors have equal texts. Comments are not part of a descriptor, and options that are
-extensions are left out.
+Equal descriptors have equal texts. Comments are not part of a descriptor. Extensions among options
+are printed if the files that define them are there: Connect keeps the scale of decimals so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Final
 
-from moldau.values.protobuf.files import descriptor_of
+from moldau.values.failures import DeserializationFailed
+from moldau.values.protobuf.files import descriptor_of, pool_of
 
 _TYPES: Final = (
     "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string",
@@ -21,9 +23,10 @@ _NUMBER_MAX: Final = 536_870_911
 _OWN_OPTIONS: Final = ("map_entry", "features", "uninterpreted_option")
 
 
-def printed(file: Any, *, is_sorted: bool = False) -> str:
-    """Return the text of a file. `is_sorted` orders imports, and fields by their numbers."""
-    return "\n".join(_Printer(file, is_sorted).file()) + "\n"
+def printed(file: Any, imports: Iterable[Any] = (), *, is_sorted: bool = False) -> str:
+    """Return the text of a file. `imports` are the files that it imports, but for those that every
+    registry knows. `is_sorted` orders imports, and fields by their numbers."""
+    return "\n".join(_Printer(file, imports, is_sorted).file()) + "\n"
 
 
 def text_of(text: str) -> str:
@@ -33,8 +36,9 @@ def text_of(text: str) -> str:
 
 
 class _Printer:
-    def __init__(self, file: Any, is_sorted: bool) -> None:
+    def __init__(self, file: Any, imports: Iterable[Any], is_sorted: bool) -> None:
         self._file = file
+        self._options = _Options(file, imports).of
         self._sorted = is_sorted
         self._is_proto3 = file.syntax == "proto3"
         self._has_editions = file.syntax == "editions"
@@ -52,7 +56,7 @@ class _Printer:
             kind = "public " if index in file.public_dependency else ""
             kind = "weak " if index in file.weak_dependency else kind
             yield f'import {kind}"{name}";'
-        for name, value in _options(file.options):
+        for name, value in self._options(file.options):
             yield f"option {name} = {value};"
         for message in file.message_type:
             yield from self._message(message, "")
@@ -65,7 +69,7 @@ class _Printer:
     def _message(self, message: Any, pad: str) -> Iterator[str]:
         yield f"{pad}message {message.name} {{"
         inner = pad + "  "
-        for name, value in _options(message.options):
+        for name, value in self._options(message.options):
             yield f"{inner}option {name} = {value};"
         yield from self._reserved(message, inner)
         entries = {each.name: each for each in message.nested_type if each.options.map_entry}
@@ -142,19 +146,19 @@ class _Printer:
             made.append(f"default = {value}")
         if field.json_name and field.json_name != _json_name(field.name):
             made.append(f"json_name = {_quoted(field.json_name)}")
-        made += [f"{name} = {value}" for name, value in _options(field.options)]
+        made += [f"{name} = {value}" for name, value in self._options(field.options)]
         return f" [{', '.join(made)}]" if made else ""
 
     def _enum(self, enum: Any, pad: str) -> Iterator[str]:
         yield f"{pad}enum {enum.name} {{"
-        for name, value in _options(enum.options):
+        for name, value in self._options(enum.options):
             yield f"{pad}  option {name} = {value};"
         yield from self._reserved(enum, pad + "  ", is_enum=True)
         values = list(enum.value)
         if self._sorted:  # the first value is the default one
             values = values[:1] + sorted(values[1:], key=lambda each: each.number)
         for each in values:
-            options = [f"{name} = {value}" for name, value in _options(each.options)]
+            options = [f"{name} = {value}" for name, value in self._options(each.options)]
             shown = f" [{', '.join(options)}]" if options else ""
             yield f"{pad}  {each.name} = {each.number}{shown};"
         yield f"{pad}}}"
@@ -178,14 +182,15 @@ class _Printer:
 
     def _service(self, service: Any) -> Iterator[str]:
         yield f"service {service.name} {{"
-        for name, value in _options(service.options):
+        for name, value in self._options(service.options):
             yield f"  option {name} = {value};"
         for each in service.method:
             taken = "stream " if each.client_streaming else ""
             given = "stream " if each.server_streaming else ""
-            yield (
-                f"  rpc {each.name} ({taken}{each.input_type}) returns ({given}{each.output_type});"
-            )
+            types = f"({taken}{each.input_type}) returns ({given}{each.output_type})"
+            options = [f"option {name} = {value};" for name, value in self._options(each.options)]
+            end = f" {{ {' '.join(options)} }}" if options else ";"
+            yield f"  rpc {each.name} {types}{end}"
         yield "}"
 
 
@@ -208,21 +213,56 @@ def _range(start: int, end: int) -> str:
     return f"{start} to {'max' if end >= _NUMBER_MAX else end}"
 
 
-def _options(options: Any) -> Iterator[tuple[str, str]]:
-    """Yield the options that are set, with their values as text."""
-    for field, value in options.ListFields():
-        if field.is_extension or field.name in _OWN_OPTIONS or field.message_type is not None:
-            continue
-        many = value if field.is_repeated else (value,)
-        for each in many:
-            yield field.name, _value(field, each)
+class _Options:
+    """Reads the options of a file's parts."""
+
+    def __init__(self, file: Any, imports: Iterable[Any]) -> None:
+        self._file = file
+        self._imports = imports
+
+    @cached_property
+    def _pool(self) -> Any:
+        """The pool with the extensions; None if an import is missing."""
+        try:
+            return pool_of(self._file, {each.name: each for each in self._imports})
+        except DeserializationFailed:
+            return None
+
+    def of(self, options: Any) -> Iterator[tuple[str, str]]:
+        """Yield the options that are set, with their values as text."""
+        for field, value in self._with_extensions(options).ListFields():
+            if field.name in _OWN_OPTIONS or (field.message_type and not field.is_extension):
+                continue
+            name = f"({field.full_name})" if field.is_extension else field.name
+            for each in value if field.is_repeated else (value,):
+                yield name, _value(field, each)
+
+    def _with_extensions(self, options: Any) -> Any:
+        """Return the options as a message that knows the extensions."""
+        from google.protobuf.message_factory import GetMessageClass
+
+        data = options.SerializeToString()
+        if not data or self._pool is None:
+            return options
+        try:
+            known = self._pool.FindMessageTypeByName(options.DESCRIPTOR.full_name)
+        except KeyError:  # no import defines an extension
+            return options
+        return GetMessageClass(known).FromString(data)
 
 
 def _value(field: Any, value: Any) -> str:
+    from google.protobuf.text_encoding import CEscape
+    from google.protobuf.text_format import MessageToString
+
+    if field.message_type is not None:
+        return f"{{ {MessageToString(value, as_utf8=True, as_one_line=True)} }}"
     if field.enum_type is not None:
         return str(field.enum_type.values_by_number[value].name)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, bytes):
+        return f'"{CEscape(value, as_utf8=False)}"'
     return _quoted(value) if isinstance(value, str) else str(value)
 
 
