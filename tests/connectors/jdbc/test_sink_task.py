@@ -215,6 +215,41 @@ def test_columns_are_added_when_a_schema_grows(database: TestDatabase) -> None:
     assert rows == [(1, "a", 1, "m"), (2, None, None, "m")]
 
 
+@pytest.mark.databases("postgresql", "mariadb")
+def test_a_column_that_was_not_added_costs_no_value(database: TestDatabase) -> None:
+    database.run(TABLE)
+    grown = Schema.struct({"id": INT64, "more": OPTIONAL_STRING})
+    ids = "pg_stat_activity" if database.kind == "postgresql" else "information_schema.processlist"
+    others = {
+        "postgresql": "SELECT pid FROM {} WHERE datname = current_database() AND "
+        "pid <> pg_backend_pid()",
+        "mariadb": "SELECT id FROM {} WHERE db = database() AND id <> connection_id()",
+    }[database.kind].format(ids)
+    kill = "SELECT pg_terminate_backend({})" if database.kind == "postgresql" else "KILL {}"
+    task = sink_task(database, **UPSERT, **EVOLVING)
+    task.put([record(order(1))])
+
+    for (session,) in database.rows(others):
+        database.run(kill.format(session))
+    with pytest.raises(RetriableError):
+        task.put([record(struct(grown, 2, "m"))])
+    task.put([record(struct(grown, 2, "m"))])
+    task.stop()
+
+    assert database.rows("SELECT id, more FROM orders ORDER BY id") == [(1, None), (2, "m")]
+
+
+@pytest.mark.databases("postgresql")
+def test_a_column_that_may_not_be_added_ends_the_task(database: TestDatabase) -> None:
+    database.run(TABLE, "CREATE VIEW seen AS SELECT * FROM orders")
+    grown = Schema.struct({"id": INT64, "more": OPTIONAL_STRING})
+    task = sink_task(database, **EVOLVING, **{"table.name.format": "seen"})
+
+    with pytest.raises(ConnectError, match="seen"):
+        task.put([record(struct(grown, 2, "m"))])
+    task.stop()
+
+
 def test_without_auto_create_the_error_names_the_table_and_the_setting(
     database: TestDatabase,
 ) -> None:

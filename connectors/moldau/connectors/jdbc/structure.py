@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.columns import Column, Table, TableId
 from moldau.connectors.jdbc.database import Database, PoisonError
@@ -88,8 +88,8 @@ class Structure:
         if not columns:
             raise ConnectError(f"table {rows.table} cannot be created: the record has no values")
         dialect = self._database.dialect
-        self._change([dialect.create_table(rows.table, columns, rows.key)], rows.table)
-        return self._after_change(rows.table)
+        statement = dialect.create_table(rows.table, columns, rows.key)
+        return self._change([statement], rows.table, columns)
 
     def _missing(self, table: Table, rows: RowColumns) -> list[Column]:
         for name in rows.key:
@@ -119,23 +119,26 @@ class Structure:
                 f"table {table.id} has no column {names} -> add it, set auto.evolve=true, or "
                 f"{self._or_else}"
             )
-        self._change(self._database.dialect.add_columns(table.id, missing), table.id)
-        return self._after_change(table.id)
+        statements = self._database.dialect.add_columns(table.id, missing)
+        return self._change(statements, table.id, missing)
 
-    def _change(self, statements: Sequence[str], table: TableId) -> None:
-        """Run DDL. If it fails, another task may have done the same: raise ConnectError only if the
-        table does not exist then."""
+    def _change(
+        self, statements: Sequence[str], table: TableId, columns: Sequence[Column]
+    ) -> Table:
+        """Run DDL, and return the table. If it fails, another task may have done the same: raise
+        ConnectError if a column is missing then, whose values would be lost."""
         try:
             with self._database.transaction() as connection:
                 for statement in statements:
                     connection.exec_driver_sql(statement)
                     _log.info("table %s: %s", table, statement)
+        except RetriableError:
+            raise
         except (ConnectError, PoisonError) as error:
-            if self._read(table) is None:
+            found = self._read(table)
+            if found is None or any(each.name not in found.by_name for each in columns):
                 raise ConnectError(str(error)) from error
             _log.info("table %s was changed by another task as well: %s", table, error)
-
-    def _after_change(self, table: TableId) -> Table:
         self.version += 1
         found = self._read(table)
         if found is None:
