@@ -250,6 +250,53 @@ def test_a_column_that_may_not_be_added_ends_the_task(database: TestDatabase) ->
     task.stop()
 
 
+@pytest.mark.parametrize(("scale", "small"), [(0, "1.25"), (4, "1.00001"), (127, "1E-31")])
+def test_no_decimal_is_rounded(database: TestDatabase, scale: int, small: str) -> None:
+    of = Schema.struct({"id": INT64, "amount": Schema.decimal(scale, optional=True)})
+    good = [Decimal(7), Decimal(-8) if scale == 0 else Decimal("-0.0001"), None]
+    reporter = Reporter()
+    task = sink_task(database, SinkContext(reporter), **UPSERT, **CREATING)
+
+    task.put(
+        [record(struct(of, *row), offset=row[0]) for row in enumerate([*good, Decimal(small)])]
+    )
+    task.stop()
+
+    found = [None if each is None else Decimal(str(each)) for _, each in _amounts(database)]
+    if reporter.reports:
+        ((_, error),) = reporter.reports
+        assert "give the column a larger scale" in str(error)
+        assert found == good
+    else:
+        assert found == [*good, Decimal(small)]
+
+
+@pytest.mark.databases("postgresql", "mariadb", "duckdb")
+@pytest.mark.parametrize("number", [Decimal("1.255"), 1.5])
+def test_no_number_is_rounded_in_a_table_that_was_there(
+    database: TestDatabase, number: Decimal | float
+) -> None:
+    kind = "DECIMAL(10,2)" if isinstance(number, Decimal) else "INTEGER"
+    schema = Schema.decimal(3) if isinstance(number, Decimal) else FLOAT64
+    database.run(f"CREATE TABLE orders (id BIGINT NOT NULL PRIMARY KEY, amount {kind})")
+    reporter = Reporter()
+    of = Schema.struct({"id": INT64, "amount": schema})
+    task = sink_task(database, SinkContext(reporter), **UPSERT)
+
+    two = type(number)(2)
+    task.put([record(struct(of, 1, two), offset=1), record(struct(of, 2, number), offset=2)])
+    task.put([record({"id": 3, "amount": 2}, offset=3)])
+    task.stop()
+
+    assert [(number, int(each)) for number, each in _amounts(database)] == [(1, 2), (3, 2)]
+    ((_, error),) = reporter.reports
+    assert f"{number} has more than" in str(error)
+
+
+def _amounts(database: TestDatabase) -> list[tuple[Any, ...]]:
+    return database.rows("SELECT id, amount FROM orders ORDER BY id")
+
+
 def test_without_auto_create_the_error_names_the_table_and_the_setting(
     database: TestDatabase,
 ) -> None:

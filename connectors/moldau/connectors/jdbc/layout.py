@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Decimal
 from enum import Enum
 from itertools import repeat
 from operator import add, sub
@@ -35,7 +35,7 @@ from moldau.connect.data import (
 from moldau.connect.errors import ConnectError, DataError
 from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType
 from moldau.connectors.jdbc.mysql_catalog import UNSIGNED_DIGITS
-from moldau.connectors.jdbc.values import json_text
+from moldau.connectors.jdbc.values import EXACT, json_text
 
 Convert = Callable[[Any], Any]
 
@@ -44,7 +44,6 @@ _NAIVE_EPOCH = datetime(1970, 1, 1)
 _SECOND_NS = 1_000_000_000
 # Confluent's scale for decimals whose column declares none.
 SCALE_UNKNOWN = 127
-_EXACT = Context(prec=140_000, traps=[Inexact, InvalidOperation])
 _INTEGER_DIGITS_MAX = 18
 
 
@@ -307,7 +306,7 @@ def _exactly(scale: int) -> Convert:
             raise ValueError("it is no finite number")
         if number.as_tuple().exponent == -scale:
             return number
-        return number.quantize(unit, context=_EXACT)
+        return number.quantize(unit, context=EXACT)
 
     return convert
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Set
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from decimal import Decimal
-from typing import Any
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any, Final
 
 import orjson
 
@@ -32,7 +32,10 @@ _SAME = {
     ColumnKind.BOOLEAN,
     ColumnKind.STRING,
 }
+EXACT: Final = Context(prec=140_000, traps=[Inexact, InvalidOperation])
+"""For numbers that may not lose a digit."""
 _JSON_LIKE = (bool, dict, Struct, bytes)
+_FRACTIONS = {ColumnKind.FLOAT32, ColumnKind.FLOAT64}
 _NO_PARTS = {ColumnKind.FLOAT32, ColumnKind.FLOAT64, ColumnKind.DECIMAL, ColumnKind.BOOLEAN}
 
 
@@ -66,9 +69,13 @@ class Conversions:
     def typed(self, source: ColumnType, target: ColumnType) -> Convert | None:
         """Return the conversion of values with a schema; None if the driver needs none."""
         kind = source.kind
+        if kind is ColumnKind.DECIMAL:
+            return self._exactly(target)
         if kind in _SAME:
             if target.kind is ColumnKind.STRING and kind is not ColumnKind.STRING:
                 return _text
+            if target.kind in INTEGERS and kind in _FRACTIONS:
+                return _whole
             return self.times_in(target) if target.kind is ColumnKind.TIMESTAMP else None
         if target.element is not None and target.kind is ColumnKind.STRING:
             return _texts
@@ -80,7 +87,6 @@ class Conversions:
             return _nested
         return {
             ColumnKind.JSON: json_text,
-            ColumnKind.DECIMAL: self._decimal,
             ColumnKind.BYTES: bytes,
             ColumnKind.DATE: date.isoformat if self._is_text else None,
             ColumnKind.TIME: time.isoformat if self._is_text else None,
@@ -109,6 +115,25 @@ class Conversions:
             ColumnKind.TIMESTAMP: self._any_timestamp(target),
             ColumnKind.TIMESTAMP_TZ: self._any_timestamp(target),
         }[kind]
+
+    def _exactly(self, target: ColumnType) -> Convert | None:
+        """Return the conversion of decimals. Databases round one that has more digits than its
+        column, without an error; SQLite keeps it as a text."""
+        convert = self._decimal
+        scale = 0 if target.kind in INTEGERS else target.scale
+        if scale is None or self._is_text or target.kind not in (ColumnKind.DECIMAL, *INTEGERS):
+            return convert
+        unit = Decimal(1).scaleb(-scale)
+
+        def exact(value: Decimal) -> Any:
+            try:
+                if value.is_finite():
+                    value.quantize(unit, context=EXACT)
+            except Inexact:
+                raise ValueError(_rounded(value, scale)) from None
+            return value if convert is None else convert(value)
+
+        return exact
 
     def times_in(self, target: ColumnType) -> Convert:
         """Return the conversion of milliseconds since 1970 to a timestamp column."""
@@ -215,7 +240,19 @@ def _decimal_text(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else _one(value)
+    if not isinstance(value, float):
+        return _one(value)
+    if not value.is_integer():
+        raise ValueError(_rounded(value, 0))
+    return int(value)
+
+
+def _rounded(value: Any, scale: int) -> str:
+    """Return what is wrong with a number that a column would round."""
+    return (
+        f"{value} has more than {scale} digits after the point, and the column would round it -> "
+        "give the column a larger scale, or round the field in a transform"
+    )
 
 
 def _text(value: Any) -> str:

@@ -22,6 +22,8 @@ class Dialect:
     mark: ClassVar[str] = "?"
     """The driver's placeholder; `%s` means that a percent sign in a statement is doubled."""
     types: ClassVar[Mapping[ColumnKind, str]]
+    decimal_digits: ClassVar[tuple[int, int]] = 38, 38
+    """The most digits of a DECIMAL, and the most of them after the point."""
     key_types: ClassVar[Mapping[ColumnKind, str]] = {}
     """Types that are different if a column is part of the primary key."""
     now: ClassVar[str]
@@ -77,9 +79,13 @@ class Dialect:
         return self.types[column.kind]
 
     def decimal(self, column: ColumnType) -> str:
-        if column.scale is None:
+        """Return a type with the scale of the schema. A scale that the database does not have, as
+        that of a source's NUMERIC without one, becomes the general type's: the sink refuses a value
+        that would be rounded."""
+        digits, scale_max = self.decimal_digits
+        if column.scale is None or column.scale > scale_max:
             return self.types[ColumnKind.DECIMAL]
-        return f"DECIMAL({column.precision or 38},{column.scale})"
+        return f"DECIMAL({column.precision or digits},{max(column.scale, 0)})"
 
     def array(self, column: ColumnType) -> str:
         """Return the type of an array column: JSON, for databases without arrays."""

@@ -25,6 +25,7 @@ class MySql(Dialect):
         ColumnKind.TIME: "TIME(6)", ColumnKind.TIMESTAMP: "DATETIME(6)",
         ColumnKind.TIMESTAMP_TZ: "DATETIME(6)", ColumnKind.JSON: "LONGTEXT",
     }  # fmt: skip
+    decimal_digits = 65, 30
     # MySQL needs a length for an indexed column.
     key_types: ClassVar[Mapping[ColumnKind, str]] = {
         ColumnKind.STRING: "VARCHAR(255)",
