@@ -1,4 +1,4 @@
-"""Backups and restores of tests, in a folder."""
+"""Backups and restores of tests, in a folder or at the address of a store."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from moldau.protocol.messages.restore_records import RestoreRecordsRequest
 from moldau.runtime.real import RealRuntime
 
 
-async def backed_up(address: str, place: Path) -> TakenBackup:
+async def backed_up(address: str, place: Path | str) -> TakenBackup:
     """Take a backup of a cluster."""
     runtime = RealRuntime("backup")
-    store = BackupStore(open_store(runtime, f"file://{place}"))
+    store = BackupStore(open_store(runtime, _address(place)))
     async with Admin(bootstrap_servers=address) as admin:
         return await take_backup(admin, store, runtime)
 
@@ -26,15 +26,19 @@ class Died(Exception):
 
 
 async def restored(
-    address: str, place: Path, time_ms: int | None = None, *, appends_max: int | None = None
+    address: str, place: Path | str, time_ms: int | None = None, *, appends_max: int | None = None
 ) -> RestoreResult:
     """Restore the newest backup, or the cluster as of a time. With `appends_max`, die behind so
     many requests that append, whose answers are lost."""
-    store = BackupStore(open_store(RealRuntime("restore"), f"file://{place}"))
+    store = BackupStore(open_store(RealRuntime("restore"), _address(place)))
     async with Admin(bootstrap_servers=address) as admin:
         if appends_max is not None:
             _let_die(admin, appends_max)
         return await restore_backup(admin, store, time_ms)
+
+
+def _address(place: Path | str) -> str:
+    return place if isinstance(place, str) else f"file://{place}"
 
 
 def _let_die(admin: Admin, appends_max: int) -> None:

@@ -71,12 +71,14 @@ class ObstoreBucket:
             "client_options": {"timeout": timedelta(days=1)},
             "retry_config": {"max_retries": retries, "retry_timeout": timedelta(minutes=2)},
         }
+        # A server of one's own is often without TLS; the address says which one it is.
+        given["client_options"]["allow_http"] = True
         if address.kind is StoreKind.GOOGLE:
+            if config.endpoint is not None:
+                given["base_url"] = config.endpoint
             return stores.GCSStore(address.bucket, **given)
         if config.endpoint is not None:
             given["endpoint"] = config.endpoint
-        # A server of one's own is often without TLS; the address says which one it is.
-        given["client_options"]["allow_http"] = True
         if address.kind is StoreKind.AZURE:
             return stores.AzureStore(address.bucket, **given)
         if config.region is not None:
@@ -136,19 +138,23 @@ class ObstoreBucket:
         await self._call("delete", name, self._library.delete_async(self._store, name))
 
     async def list(self, prefix: str, after: str | None) -> Sequence[StoredObject]:
-        """Return the next objects below `prefix`, in some order that `after` continues; an empty
-        list at the end."""
+        """Return the next objects below `prefix`, in the order of their names; an empty list at the
+        end. A server may not know how to begin behind `after`, as emulators do not. A folder comes
+        as one page: the library has its files in no order."""
         stream = self._library.list(
             self._store, prefix or None, offset=after, chunk_size=_LIST_COUNT
         )
-        try:
-            page = await self._call("list", prefix, stream.__anext__())
-        except StopAsyncIteration:
-            return []
-        return [
-            StoredObject(each["path"], each["size"], int(each["last_modified"].timestamp() * 1000))
-            for each in page
-        ]
+        found: list[StoredObject] = []
+        while self._root is not None or not found:
+            try:
+                page = await self._call("list", prefix, stream.__anext__())
+            except StopAsyncIteration:
+                break
+            for each in page:
+                if after is None or each["path"] > after:
+                    modified_ms = int(each["last_modified"].timestamp() * 1000)
+                    found.append(StoredObject(each["path"], each["size"], modified_ms))
+        return sorted(found)
 
     async def _call(self, call: str, name: str, request: Coroutine[Any, Any, T]) -> T:
         try:
@@ -163,6 +169,8 @@ class ObstoreBucket:
             reason = StoreReason.NOT_FOUND
         elif isinstance(error, self._library.exceptions.AlreadyExistsError):
             reason = StoreReason.ALREADY_EXISTS
+        if call == "put" and reason is StoreReason.NOT_FOUND:
+            reason = StoreReason.NO_BUCKET
         where = f"{self.where}/{name}" if name else self.where
         return store_error(reason, call, where, detail_of(text))
 

@@ -47,7 +47,7 @@ class StoreConfig:
 
     address: StoreAddress
     endpoint: str | None = None
-    """The URL of an S3 server that is not Amazon's."""
+    """The URL of a server that is not the cloud's own."""
     region: str | None = None
     path_style: bool | None = None
     """Whether the bucket stands in the path of a request, and not in the server's name: most S3

@@ -146,20 +146,26 @@ _BY_TEXT: Final = (
     (re.compile(r"redirect without LOCATION", re.I), StoreReason.WRONG_REGION),
     (re.compile(r"metadata/|/latest/api/token|169\.254\.169\.254"), StoreReason.NO_CREDENTIALS),
     (re.compile(r"Unable to canonicalize filesystem root"), StoreReason.NO_BUCKET),
-    (re.compile(r"StartTooLarge|kind: InvalidRange"), StoreReason.BAD_RANGE),
+    (
+        re.compile(r"StartTooLarge|kind: InvalidRange|Wanted range starting at"),
+        StoreReason.BAD_RANGE,
+    ),
     (re.compile(r"kind: PermissionDenied|kind: ReadOnlyFilesystem"), StoreReason.NO_RIGHTS),
     (re.compile(r"kind: StorageFull|kind: QuotaExceeded"), StoreReason.NO_SPACE),
     (re.compile(r"kind: TimedOut|kind: Timeout|TimedOut"), StoreReason.TIMEOUT),
 )
-_CODE: Final = re.compile(r"<Code>\s*([A-Za-z]+)\s*</Code>|\"(?:code|reason)\": *\"([A-Za-z]+)\"")
-_STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
+_CODE: Final = re.compile(
+    r"<Code>\s*([A-Za-z]+)\s*</Code>|\"(?:code|reason)\": *\"([A-Za-z]+)\"|\(code: ([A-Za-z]+)\)"
+)
+"""The last form is the library's own, of a deletion among several."""
+_STATUS: Final = re.compile(r"non-2xx status code: (\d{3})|\(code: (\d{3})\)")
 
 
 def reason_of(text: str) -> StoreReason:
     """Return the reason of a failure that a library or a server describes with this text."""
     code = _CODE.search(text)
     if code is not None:
-        known = _BY_CODE.get(code[1] or code[2])
+        known = _BY_CODE.get(code[code.lastindex or 0])
         if known is not None:
             return known
     for pattern, reason in _BY_TEXT[:2]:
@@ -169,7 +175,7 @@ def reason_of(text: str) -> StoreReason:
     if status is None:
         found = (reason for pattern, reason in _BY_TEXT if pattern.search(text))
         return next(found, StoreReason.UNREACHABLE)
-    number = int(status[1])
+    number = int(status[1] or status[2])
     by_class = StoreReason.SERVER_ERROR if number >= 500 else StoreReason.REFUSED
     return _BY_STATUS.get(number, by_class)
 

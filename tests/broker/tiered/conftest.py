@@ -1,14 +1,18 @@
-"""The S3 servers of these tests: one of each for a worker."""
+"""The object stores of these tests: one of each for a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TypeVar
 
 import pytest
 
-from tests.broker.tiered import s3_servers
+from tests.broker.tiered import cloud_servers, s3_servers
+from tests.broker.tiered.cloud_servers import CloudServer
 from tests.broker.tiered.s3_servers import S3Server, ServerMissing
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +27,28 @@ def versitygw() -> Iterator[S3Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def fake_google() -> Iterator[CloudServer]:
+    with running(cloud_servers.fake_google) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[CloudServer]:
+    with running(cloud_servers.azurite) as server:
+        yield server
+
+
+@pytest.fixture(params=["fake_google", "azurite"])
+def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CloudServer:
+    """A server of Google's kind, then one of Azure's, with its credentials in the environment."""
+    server: CloudServer = request.getfixturevalue(request.param)
+    server.use_credentials(monkeypatch)
+    return server
+
+
 @contextmanager
-def running(start: Callable[[], AbstractContextManager[S3Server]]) -> Iterator[S3Server]:
+def running(start: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
     """Run a server, or skip the tests that need it."""
     with ExitStack() as stack:
         try:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -81,7 +81,7 @@ def versitygw() -> Iterator[S3Server]:
     """Run versitygw. Raise ServerMissing if there is none, and it cannot be built."""
     program = versitygw_program()
     with tempfile.TemporaryDirectory(prefix="moldau-s3-") as folder:
-        port = _free_port()
+        port = free_port()
         users = Path(folder) / "users"
         users.mkdir()
         objects = Path(folder) / "objects"
@@ -96,7 +96,7 @@ def versitygw() -> Iterator[S3Server]:
             stderr=subprocess.DEVNULL,
         ) as process:
             try:
-                _await_port(process, port)
+                await_port(process, port)
                 yield S3Server(port)
             finally:
                 process.kill()
@@ -114,32 +114,40 @@ def make_user(server: S3Server) -> tuple[str, str]:
 
 def versitygw_program() -> str:
     """Return the path of versitygw, which is built if it is missing. Raise ServerMissing."""
-    found = shutil.which("versitygw")
-    if found is not None:
-        return found
+    return go_program(_VERSITYGW)
+
+
+def go_program(module: str) -> str:
+    """Return the path of a program in Go, which is built if it is missing. Raise ServerMissing."""
+    name = module.partition("@")[0].rpartition("/")[2]
     go = shutil.which("go")
-    if go is None:
-        raise ServerMissing("versitygw is not installed, and there is no go to build it")
+
+    def build(made: Path) -> list[str]:
+        if go is None:
+            raise ServerMissing(f"{name} is not installed, and there is no go to build it")
+        return ["env", f"GOBIN={made}", "GOFLAGS=-mod=mod", go, "install", module]
+
+    return shutil.which(name) or str(made_once(f"{name}-{module.partition('@')[2]}", build) / name)
+
+
+def made_once(name: str, build: Callable[[Path], list[str]]) -> Path:
+    """Return a folder of the cache, which the command that `build` returns fills once. Raise
+    ServerMissing if it cannot."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    version = _VERSITYGW.rpartition("@")[2]
-    folder = root / "moldau" / "conformance" / f"versitygw-{version}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as scratch:
-            made = Path(scratch) / "made"
-            done = subprocess.run(  # noqa: S603
-                [go, "install", _VERSITYGW],
-                env={**os.environ, "GOBIN": str(made), "GOFLAGS": "-mod=mod"},
-                capture_output=True,
-                text=True,
-                timeout=_BUILD_S,
-                check=False,
-            )
-            if done.returncode:
-                raise ServerMissing(f"versitygw cannot be built: {done.stderr.splitlines()[-1:]}")
-            if not folder.is_dir():
-                made.rename(folder)
-    return str(folder / "versitygw")
+    folder = root / "moldau" / "conformance" / name
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as scratch:
+        made = Path(scratch) / "made"
+        done = subprocess.run(  # noqa: S603
+            build(made), capture_output=True, text=True, timeout=_BUILD_S, check=False
+        )
+        if done.returncode:
+            raise ServerMissing(f"{name} cannot be made: {done.stderr.splitlines()[-1:]}")
+        if not folder.is_dir():
+            made.rename(folder)
+    return folder
 
 
 def _drain(process: subprocess.Popen[str]) -> None:
@@ -155,14 +163,14 @@ def _make_bucket(server: S3Server) -> None:
     connection.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
+def await_port(process: subprocess.Popen[bytes], port: int) -> None:
     """Return when the server accepts connections; fail if its process has ended."""
     while True:
         assert process.poll() is None, "the server has ended"

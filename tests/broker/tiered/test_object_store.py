@@ -22,7 +22,16 @@ from moldau.runtime.backoff import Backoff
 from tests.broker.tiered import s3_servers
 from tests.broker.tiered.faulty_proxy import Fault, FaultyProxy
 from tests.broker.tiered.s3_servers import BUCKET, S3Server
-from tests.broker.tiered.stores import IMPATIENT, QUICK, folder_store, on_runtime, s3_store
+from tests.broker.tiered.stores import (
+    IMPATIENT,
+    QUICK,
+    folder_store,
+    on_runtime,
+    pieces,
+    refusal,
+    s3_store,
+    whole,
+)
 
 pytestmark = pytest.mark.real
 
@@ -42,46 +51,13 @@ MIB = 1 << 20
         ("Received redirect without LOCATION", StoreReason.WRONG_REGION),
         ("HTTP error: error sending request", StoreReason.UNREACHABLE),
         ("kind: StorageFull", StoreReason.NO_SPACE),
+        ("Bulk delete request failed: not now (code: SlowDown)", StoreReason.THROTTLED),
+        ("Bulk delete request failed: no (code: 403)", StoreReason.NO_RIGHTS),
+        ("Wanted range starting at 11, but object was only 11 bytes long", StoreReason.BAD_RANGE),
     ],
 )
 def test_a_failure_has_a_reason(text: str, reason: StoreReason) -> None:
     assert reason_of(text) is reason
-
-
-async def whole(store: ObjectStore) -> None:
-    """Put, read, list and delete, small and large."""
-    await store.check()
-    await store.put("a/one", b"0123456789")
-    assert bytes(await store.get_range("a/one", 3, 4)) == b"3456"
-    assert bytes(await store.get_range("a/one", 8, 100)) == b"89"
-    with pytest.raises(StoreError) as beyond:
-        await store.get_range("a/one", 10, 5)
-    assert beyond.value.why is StoreReason.BAD_RANGE
-    with pytest.raises(StoreError) as taken:
-        await store.put("a/one", b"other")
-    assert taken.value.why is StoreReason.ALREADY_EXISTS
-    assert bytes(await store.get_range("a/one", 0, 10)) == b"0123456789"
-    content = bytes(range(256)) * (18 * MIB // 256)
-    size = await store.put_parts("a/two", lambda: pieces(content, 3 * MIB), len(content))
-    assert size == len(content)
-    assert bytes(await store.get_range("a/two", 17 * MIB, MIB)) == content[17 * MIB :]
-    with pytest.raises(StoreError) as again:
-        await store.put_parts("a/two", lambda: pieces(content, 3 * MIB), len(content))
-    assert again.value.why is StoreReason.ALREADY_EXISTS
-    listed = [(each.name, each.size_bytes) async for each in store.list("a")]
-    assert sorted(listed) == [("a/one", 10), ("a/two", 18 * MIB)]
-    for name in ("a/one", "a/two", "a/one"):
-        await store.delete(name)
-    assert [each async for each in store.list()] == []
-    with pytest.raises(StoreError) as gone:
-        await store.get_range("a/one", 0, 1)
-    assert gone.value.why is StoreReason.NOT_FOUND
-    assert store.counts.bytes_written > 18 * MIB
-
-
-async def pieces(content: bytes, size: int) -> AsyncIterator[Buffer]:
-    for start in range(0, len(content), size):
-        yield content[start : start + size]
 
 
 def test_a_folder_is_a_store(tmp_path: Path) -> None:
@@ -109,6 +85,18 @@ def test_a_long_list_comes_page_by_page(moto: S3Server) -> None:
     assert on_runtime(main) == {f"n/{number:05d}" for number in range(1003)}
 
 
+def test_a_long_list_of_a_folder_is_whole(tmp_path: Path) -> None:
+    names = {f"{folder}/{number:04d}" for folder in ("n", "n-o") for number in range(700)}
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    async def main(runtime: Runtime) -> list[str]:
+        return [each.name async for each in folder_store(runtime, tmp_path).list()]
+
+    assert on_runtime(main) == sorted(names)
+
+
 @pytest.mark.usefixtures("key")
 def test_the_endpoint_is_found_where_every_sdk_finds_it(
     moto: S3Server, monkeypatch: pytest.MonkeyPatch
@@ -124,15 +112,6 @@ def test_the_endpoint_is_found_where_every_sdk_finds_it(
 
 
 # Wrong use: one line, and no attempt beyond the first.
-
-
-async def refusal(store: ObjectStore) -> StoreError:
-    with pytest.raises(StoreError) as found:
-        await store.check()
-    assert "\n" not in str(found.value)
-    assert store.where in str(found.value)
-    assert found.value.context["attempts"] == 1
-    return found.value
 
 
 @pytest.mark.usefixtures("key")

@@ -138,8 +138,8 @@ remote_storage = Setting("remote.storage", STRING, None, check=not_empty(),
     "`az://container/prefix` or `file:///path`. It needs the extra `tiered`; credentials are found "
     "as the SDK of the cloud finds them. Kafka has no such setting.")
 remote_storage_endpoint = Setting("remote.storage.endpoint", STRING, None, check=HTTP_URL,
-    doc="The URL of an S3 server that is not Amazon's; without it that of `AWS_ENDPOINT_URL` in "
-    "the environment, or Amazon's. Kafka has no such setting.")
+    doc="The URL of a server that is not the cloud's own; without it that of `AWS_ENDPOINT_URL`, "
+    "`GOOGLE_BASE_URL` or `AZURE_STORAGE_ENDPOINT` in the environment. Kafka has no such setting.")
 remote_storage_region = Setting("remote.storage.region", STRING, None, check=not_empty(),
     doc="The region of the bucket; without it that of `AWS_REGION` in the environment. Kafka has "
     "no such setting.")
