@@ -11,10 +11,19 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from moldau.client.sync import Admin, Producer
+from moldau.client.sync import Admin, NewTopic, Producer
+from tests.broker.tiered.s3_servers import ServerMissing, versitygw_program
 from tests.databases.servers import postgresql_address
 from tests.peers.eventually import eventually
-from tests.testing.images import Machine, await_health, composed, image, service, stop_all
+from tests.testing.images import (
+    Machine,
+    await_health,
+    compose,
+    composed,
+    image,
+    service,
+    stop_all,
+)
 from tests.testing.round_trip import sends_and_reads
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
@@ -138,3 +147,34 @@ def variables(url: str) -> dict[str, str]:
     except ImportError:
         pass
     return found
+
+
+def test_the_tiered_file_keeps_segments_in_its_store(tmp_path: Path) -> None:
+    """The store is a process of the same command too; where it keeps objects is a folder."""
+    try:
+        program = Path(versitygw_program())
+    except ServerMissing as missing:
+        pytest.skip(str(missing))
+    services = compose("compose.tiered.yaml")["services"]
+    of_store, of_broker = services["store"], services["broker"]
+    machine, objects = Machine(tmp_path, tuple(services)), tmp_path / "objects"
+    begin = [
+        each.replace("--port :", "--port localhost:").replace("/store", str(objects))
+        for each in of_store["entrypoint"]
+    ]
+    given = {**of_store["environment"], "PATH": f"{program.parent}:/usr/bin:/bin"}
+    settings = {**of_broker["environment"], "MOLDAU_REMOTE_LOG_MANAGER_TASK_INTERVAL_MS": "200"}
+    with service(machine, "store", (), given, entrypoint=begin) as store:
+        await_health(machine, store, of_store["healthcheck"]["test"][1:], {})
+        with service(machine, "broker", of_broker["command"], settings) as broker:
+            await_health(machine, broker, of_broker["healthcheck"]["test"][1:], {})
+            address = machine.here("broker", "localhost:9092")
+            configs = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+            with Admin(bootstrap_servers=address) as admin:
+                admin.create_topic(NewTopic("orders", 1, configs=configs))
+            with Producer(bootstrap_servers=address) as producer:
+                for _ in range(30):
+                    producer.send("orders", os.urandom(100_000))
+                producer.flush()
+            eventually(lambda: len([*objects.glob("segments/demo/orders-*/0/*.log")]) >= 2)
+            assert stop_all([broker, store]) == [0, 0]
