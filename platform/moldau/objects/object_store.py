@@ -207,19 +207,25 @@ class ObjectStore:
     async def check(self) -> None:
         """Raise StoreError unless objects can be put, read, listed and deleted here. For the start
         of a node: the error is one line that says what to do."""
+        await self.now_ms()
+
+    async def now_ms(self) -> int:
+        """Return the time by the clock of the store, which gives objects theirs: that of an object
+        that is put for it. Raise StoreError as `check` does."""
         name = f"{_CHECK_NAME}/{self._runtime.random.randbytes(8).hex()}"
         content = name.encode("ascii")
         await self.put(name, content)
         found = bytes(await self.get_range(name, 0, len(content)))
-        names = [each.name async for each in self.list(_CHECK_NAME)]
+        times = {each.name: each.modified_ms async for each in self.list(_CHECK_NAME)}
         await self.delete(name)
-        if found != content or name not in names:
+        if found != content or name not in times:
             raise store_error(
                 StoreReason.REFUSED,
                 "check",
                 self.where,
                 "an object that was put is not there: the store must read its own writes",
             )
+        return times[name]
 
     async def _refuse_taken(self, name: str) -> None:
         async def attempt(_: Timeout) -> bool:

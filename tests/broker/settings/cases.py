@@ -52,6 +52,7 @@ _OWN = (
     "share.deliver.",
     "remote.storage.encryption.",
     "remote.storage.endpoint",
+    "remote.storage.orphan.",
     "remote.storage.path.",
     "remote.storage.region",
 )

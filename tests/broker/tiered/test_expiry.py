@@ -162,11 +162,11 @@ def test_a_partition_that_is_no_longer_remote_keeps_nothing_there() -> None:
     assert [each for each, _ in going(remote, log, Leadership(5, 20), is_remote=False)] == [1, 2, 3]
 
 
-def test_objects_of_segments_that_the_topic_does_not_know_are_unreferenced() -> None:
+def test_old_objects_of_segments_that_the_topic_does_not_know_are_unreferenced() -> None:
     remote = copied(*TENS[:2])
     remote.replay(TENS[2])
-    stored = [id_of(number) for number in (9, 1, 3, 7, 7)]
-    assert unreferenced(stored, remote) == [id_of(7), id_of(9)]
+    stored = {id_of(number): 10 * number for number in (9, 1, 3, 7, 8)}
+    assert unreferenced(stored, remote, 80) == [id_of(7), id_of(8)]
 
 
 # The local log.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -303,7 +304,7 @@ def test_a_compacted_topic_cannot_be_remote(tmp_path: Path) -> None:
     on_runtime(main)
 
 
-def test_objects_that_no_segment_has_are_removed(tmp_path: Path) -> None:
+def test_objects_that_no_segment_has_are_removed_when_they_are_old(tmp_path: Path) -> None:
     async def main(runtime: Runtime) -> None:
         async with house(runtime) as home:
             async with tiered(home, tmp_path) as (broker, wire):
@@ -313,10 +314,14 @@ def test_objects_that_no_segment_has_are_removed(tmp_path: Path) -> None:
             known = objects(tmp_path)
             one = tmp_path / min(known)
             orphan = one.with_name(f"{'0' * 20}-{'A' * 22}.log")
-            orphan.write_bytes(b"late")
-            async with tiered(home, tmp_path):
+            young = one.with_name(f"{'0' * 20}-{'B' * 21}A.log")
+            for each in (orphan, young):
+                each.write_bytes(b"late")
+            stored_s = young.stat().st_mtime
+            os.utime(orphan, (stored_s, stored_s - 3600))
+            async with tiered(home, tmp_path, remote_storage_orphan_grace_ms="3500000"):
                 await until(lambda: not orphan.exists())
-                assert objects(tmp_path) >= known
+                assert objects(tmp_path) >= known | {str(young.relative_to(tmp_path))}
 
     on_runtime(main)
 

@@ -7,6 +7,7 @@ from typing import Final
 SETTINGS: Final = {
     "remote_log_storage_system_enable": "true",
     "remote_log_manager_task_interval_ms": "200",
+    "remote_storage_orphan_grace_ms": "0",
     "log_retention_check_interval_ms": "200",
     "log_initial_task_delay_ms": "100",
 }

@@ -146,6 +146,10 @@ remote_storage_region = Setting("remote.storage.region", STRING, None, check=not
 remote_storage_path_style = Setting("remote.storage.path.style", BOOLEAN, True,
     doc="Whether the bucket's name stands in the path of requests, as most S3 servers need it, and "
     "not in the server's name. Kafka has no such setting.")
+remote_storage_orphan_grace_ms = Setting(
+    "remote.storage.orphan.grace.ms", LONG, 86_400_000, check=at_least(0),
+    doc="An object that no segment has is removed when it is this old by the clock of the store. "
+    "Kafka has no such setting.")
 remote_storage_encryption_keys = Setting(
     "remote.storage.encryption.keys", STRING, None, check=not_empty(),
     doc="A file with keys, a line each: a name and 32 bytes in base64. New segments are encrypted "

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import LocalLog, LocalSegment, SegmentOrigin
 from moldau.broker.tiered.metadata_topic import PartitionKey, key_of
-from moldau.broker.tiered.partition_tier import remove_orphans
+from moldau.broker.tiered.partition_tier import SWEEP_EVERY_S, remove_orphans
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import DeletionState, PartitionDeletion
 from moldau.broker.tiered.remote_work import STORE_FAILURES, RemoteWork, RunningWork
@@ -86,6 +86,8 @@ class DeletedPartition:
         """Whether the topic was in the metadata before."""
         self.event_ms = 0
         """The time of the newest record."""
+        self.sweep_s = 0.0
+        """When its orphans may be looked for, by the monotonic clock."""
         name = f"delete-remote-{topic}-{key.partition}"
         self._driver = work.driver(name, self._ready, self._act, lambda _: self.is_done)
         self._running = RunningWork(work, name, self._driver.poke)
@@ -217,7 +219,7 @@ class DeletedPartitions:
                 continue
             if not each.is_done and not each.is_begun:
                 each.begin()
-            elif each.is_done:
+            elif each.is_done and self._work.runtime.clock.monotonic() >= each.sweep_s:
                 await self._sweep(each)
 
     def _is_deleted(self, each: DeletedPartition) -> bool:
@@ -234,9 +236,12 @@ class DeletedPartitions:
         work, key = self._work, gone.key
         read = partial(work.topic.whole_read_to_end, self._partition)
         try:
-            await remove_orphans(work, key, gone.topic, gone.core.remote, read)
+            left = await remove_orphans(work, key, gone.topic, gone.core.remote, read)
         except STORE_FAILURES as error:
             self._work.log.debug("orphans are looked for later", why=str(error))
-        else:
-            self._swept.add(key)
-            await gone.aclose()
+            return
+        if left:
+            gone.sweep_s = work.runtime.clock.monotonic() + SWEEP_EVERY_S
+            return
+        self._swept.add(key)
+        await gone.aclose()

@@ -21,7 +21,7 @@ Some segments are never served or never again, and go at once:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -172,14 +172,28 @@ def _is_of(log: LocalLog, segment: RemoteSegment) -> bool:
     return False
 
 
-def unreferenced(stored: Iterable[SegmentId], remote: RemotePartition) -> list[SegmentId]:
+def unreferenced(
+    stored: Mapping[SegmentId, int], remote: RemotePartition, stored_before_ms: int
+) -> list[SegmentId]:
     """Return the segments whose objects are in the store and that the topic does not know.
+    `stored` has the time of the newest object of each, by the clock of the store.
 
     List the store first, and then read the topic to the end that it has after that: COPY_STARTED is
     committed before the first object, so a segment that is listed and not known was deleted. Its
-    object came late, from a broker that did not know it yet.
+    object came late, from a broker that did not know it yet. The end that a deposed leader of the
+    topic's partition names is an earlier one:
+
+    1. The leader of the metadata partition is cut off, and does not know it.
+    2. COPY_STARTED goes to its successor, and the objects are put.
+    3. This node asks the deposed leader for the end, and reads to it.
+
+    So an object is left alone as long as the view may be as old as the object.
     """
-    return sorted({each for each in stored if each not in remote})
+    return sorted(
+        each
+        for each, modified_ms in stored.items()
+        if each not in remote and modified_ms <= stored_before_ms
+    )
 
 
 def local_start(

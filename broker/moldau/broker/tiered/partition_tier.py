@@ -14,7 +14,7 @@ Invariants:
   take it for a hole, and go on behind it.
 - The files of a local segment go by the log's own retention, after its start is durable.
 - Objects that no segment has are removed when the store was listed first, and the topic was read to
-  its end after that.
+  its end after that, and they are older than the grace by the clock of the store.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ if TYPE_CHECKING:
     from moldau.broker.tiered.segment_upload import SegmentFiles
     from moldau.broker.tiered.served_partition import ServedPartition
     from moldau.ids import Uuid
+    from moldau.objects.object_store import StoredObject
 
 _RETRY: Final = Backoff(100, 5_000)
 _NOTHING: Final = Ready()
 _SWEEP_AGAIN_S: Final = 15 * 60.0
-_SWEEP_EVERY_S: Final = 6 * 3600.0
+SWEEP_EVERY_S: Final = 6 * 3600.0
 
 
 class HostedPartition(Protocol):
@@ -358,7 +359,7 @@ class PartitionTier:
     async def _sweep_again(self) -> None:
         """Look for orphans now, again when a put of the leader before must have ended, and then
         from time to time."""
-        pauses_s = chain((_SWEEP_AGAIN_S,), repeat(_SWEEP_EVERY_S))
+        pauses_s = chain((_SWEEP_AGAIN_S,), repeat(SWEEP_EVERY_S))
         while True:
             try:
                 if self._work.is_open:
@@ -377,21 +378,30 @@ async def remove_orphans(
     topic: str,
     remote: RemotePartition,
     read_to_end: Callable[[], Awaitable[None]],
-) -> None:
-    """Remove the objects of a partition that no segment has. `read_to_end` waits until `remote` has
-    all records that the topic has then."""
-    stored: dict[SegmentId, list[str]] = {}
+) -> int:
+    """Remove the objects of a partition that no segment has, and return how many are left because
+    they are not old enough. `read_to_end` waits until `remote` has all records that the topic has
+    then."""
+    stored: dict[SegmentId, list[StoredObject]] = {}
     folder = partition_folder(topic, key.topic_id, key.partition)
     async for each in work.store.list(folder):
         parsed = parse_object_name(each.name)
         if parsed is not None:
             segment_id = SegmentId(key.topic_id, key.partition, parsed.id)
-            stored.setdefault(segment_id, []).append(each.name)
-    if not stored:
-        return
+            stored.setdefault(segment_id, []).append(each)
     await read_to_end()
-    for segment_id in unreferenced(stored, remote):
-        for name in stored[segment_id]:
-            work.log.info("removes an object that no remote segment has", name=name)
-            await work.store.delete(name)
+    orphans = {
+        segment_id: max(each.modified_ms for each in objects)
+        for segment_id, objects in stored.items()
+        if segment_id not in remote
+    }
+    if not orphans:
+        return 0
+    before_ms = await work.store.now_ms() - work.limits.orphan_grace_ms
+    removed = unreferenced(orphans, remote, before_ms)
+    for segment_id in removed:
+        for each in stored[segment_id]:
+            work.log.info("removes an object that no remote segment has", name=each.name)
+            await work.store.delete(each.name)
             work.counts.orphans += 1
+    return len(orphans) - len(removed)

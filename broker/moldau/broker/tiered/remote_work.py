@@ -69,6 +69,8 @@ class WorkLimits:
     """`remote.log.manager.copy.max.bytes.per.second`"""
     interval_ms: int = 30_000
     """`remote.log.manager.task.interval.ms`"""
+    orphan_grace_ms: int = 24 * 3_600_000
+    """`remote.storage.orphan.grace.ms`"""
     retry: Backoff = field(default_factory=lambda: Backoff(500, 30_000))
     """`remote.log.manager.task.retry.backoff.ms`, and the settings beside it"""
 

@@ -61,6 +61,7 @@ def work_limits(settings: Settings) -> WorkLimits:
         deletions_max=settings[tiered.remote_log_manager_expiration_thread_pool_size],
         copy_bytes_per_s_max=settings[tiered.remote_log_manager_copy_max_bytes_per_second],
         interval_ms=settings[tiered.remote_log_manager_task_interval_ms],
+        orphan_grace_ms=settings[tiered.remote_storage_orphan_grace_ms],
         retry=Backoff(
             settings[tiered.remote_log_manager_task_retry_backoff_ms],
             settings[tiered.remote_log_manager_task_retry_backoff_max_ms],

@@ -25,8 +25,9 @@ from moldau.broker.tiered.remote_segment import (
     update,
 )
 from tests.broker.simulation.search import Hunt, Mutant
+from tests.broker.tiered.simulation import world as simulated
 from tests.broker.tiered.simulation.promises import Promise
-from tests.broker.tiered.simulation.world import World, run_deaf, run_unclean
+from tests.broker.tiered.simulation.world import Sweep, World, run_deaf, run_unclean
 
 Mutation = AbstractContextManager[object]
 
@@ -142,9 +143,14 @@ def sweeps_without_reading_the_topic_on() -> Mutation:
     """The store is listed after the topic was read."""
 
     def sweep(world: World, replica: Any) -> None:
-        world.sweeps.append((replica, world.store.stored(), 0))
+        world.sweeps.append(Sweep(replica, world.store.stored(), world.now_ms, 0))
 
     return patch.object(World, "sweep", sweep)
+
+
+def removes_orphans_without_grace() -> Mutation:
+    """An object of this moment goes, though the topic may be known as it was before."""
+    return patch.object(simulated, "GRACE_MS", -1)
 
 
 # Histories.
@@ -246,6 +252,7 @@ MUTANTS: Final[dict[Mutant, Hunt]] = {
     leaves_deletions_of_others: Hunt(range(100), (Promise.NO_ORPHANS,)),
     leaves_objects_that_came_late: Hunt(range(400), (Promise.NO_ORPHANS,)),
     sweeps_without_reading_the_topic_on: Hunt(range(400), (Promise.WHOLE,)),
+    removes_orphans_without_grace: Hunt(range(400), (Promise.WHOLE,)),
     serves_a_segment_to_its_end_whatever_the_log_has: Hunt(
         range(400), (Promise.ONE_EPOCH, Promise.KEPT), run_unclean
     ),

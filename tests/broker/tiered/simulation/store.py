@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -37,12 +38,16 @@ class Content:
 class Store:
     """Objects by segment and part."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.objects: dict[tuple[SegmentId, str], Content] = {}
+        self.times_ms: dict[SegmentId, int] = {}
+        """When the newest object of a segment came."""
+        self._now_ms = now_ms
 
     def put(self, segment: SegmentId, content: Content, parts: tuple[str, ...] = PARTS) -> None:
         for part in parts:
             self.objects[segment, part] = content
+            self.times_ms[segment] = self._now_ms()
 
     def delete(self, segment: SegmentId, parts: tuple[str, ...] = PARTS) -> None:
         for part in parts:
@@ -51,5 +56,8 @@ class Store:
     def get(self, segment: SegmentId, part: str) -> Content | None:
         return self.objects.get((segment, part))
 
-    def stored(self) -> list[SegmentId]:
-        return sorted({segment for segment, _ in self.objects})
+    def stored(self) -> dict[SegmentId, int]:
+        return {
+            segment: self.times_ms[segment]
+            for segment in sorted({each for each, _ in self.objects})
+        }

@@ -9,12 +9,13 @@ deletions, and what it takes to be expired may be wanted in the other history.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.broker.tiered.copying import CopyLag, next_copy
 from moldau.broker.tiered.expiry import Retention, unreferenced
@@ -43,6 +44,10 @@ STEPS: Final = 100
 LULL_ROUNDS: Final = 5
 ROUNDS_MAX: Final = 80
 HISTORY: Final = 60
+STALE_MS: Final = 1_000
+"""How old a view of the topic may be, at most."""
+GRACE_MS: Final = STALE_MS
+"""Of orphans."""
 _FAILURES: Final = tuple(each for each in Answer if each is not Answer.DONE)
 _MOVES: Final = {
     "die or boot": 3,
@@ -60,6 +65,16 @@ _MOVES: Final = {
     "carry out": 44,
 }
 """What happens, and how often."""
+
+
+class Sweep(NamedTuple):
+    """A look for orphans that has listed the store."""
+
+    replica: Replica
+    stored: dict[SegmentId, int]
+    now_ms: int
+    until: int
+    """The end of the topic, as far as the node is told."""
 
 
 class World:
@@ -90,13 +105,14 @@ class World:
         self.start = 0
         """Below it nothing is wanted any more."""
         self.topic: list[bytes] = []
+        self.topic_times_ms: list[int] = []
         self.remote = RemotePartition()
         """The fold of the whole topic."""
         self.announced: dict[SegmentId, RemoteSegment] = {}
         self.deleted: set[SegmentId] = set()
-        self.store = Store()
+        self.store = Store(lambda: self.now_ms)
         self.late: list[Callable[[], None]] = []
-        self.sweeps: list[tuple[Replica, list[SegmentId], int]] = []
+        self.sweeps: list[Sweep] = []
         self.serial = 0
         self.counts: Counter[str] = Counter()
         self.history: list[str] = []
@@ -232,6 +248,7 @@ class World:
     def append(self, event: RemoteEvent) -> None:
         """The topic takes everything, from anybody."""
         self.topic.append(encode(event))
+        self.topic_times_ms.append(self.now_ms)
         assert not isinstance(event, PartitionDeletion)
         if isinstance(event, RemoteSegment):
             known = self.announced.setdefault(event.id, event)
@@ -285,15 +302,19 @@ class World:
             replica.core.on_delete_failed(segment.id, self.now_ms)
 
     def sweep(self, replica: Replica) -> None:
-        """List the store, and look again when the topic is read to its present end."""
-        self.sweeps.append((replica, self.store.stored(), len(self.topic)))
+        """List the store, and look again when the topic is read to its end: to the one that a
+        deposed leader names, perhaps, who does not know of records of the last moments."""
+        age_ms = 0 if self.is_calm else self.random.choice((0, STALE_MS // 2, STALE_MS))
+        until = bisect_right(self.topic_times_ms, self.now_ms - age_ms)
+        self.sweeps.append(Sweep(replica, self.store.stored(), self.now_ms, until))
 
     def end_sweeps(self) -> None:
         for sweep in [*self.sweeps]:
-            replica, stored, until = sweep
-            if replica.position >= until:
+            replica = sweep.replica
+            if replica.position >= sweep.until:
                 self.sweeps.remove(sweep)
-                for segment in unreferenced(stored, replica.core.remote):
+                before_ms = sweep.now_ms - GRACE_MS
+                for segment in unreferenced(sweep.stored, replica.core.remote, before_ms):
                     self.note("swept", segment)
                     self.store.delete(segment)
                 self.check_served()
@@ -504,7 +525,7 @@ class World:
 
     def boot(self, replica: Replica) -> None:
         self.note("boot", replica.node)
-        self.sweeps = [each for each in self.sweeps if each[0] is not replica]
+        self.sweeps = [each for each in self.sweeps if each.replica is not replica]
         replica.boot()
         if replica is self.leader:
             self.elect(replica)
@@ -562,7 +583,7 @@ class World:
         for number in range(ROUNDS_MAX):
             before = (self._digest.hexdigest(), len(self.topic), leader.end)
             self.now_ms += 200
-            self._round(leader, sweeps=number % 8 == 4)
+            self._round(leader, sweeps=number % 8 == 7)
             if (self._digest.hexdigest(), len(self.topic), leader.end) == before and number > 8:
                 break
         else:
@@ -586,7 +607,7 @@ class World:
     def _check_end(self, leader: Replica) -> None:
         left = [each for each in self.remote.segments() if each.state is not SegmentState(1)]
         demand(not left, Promise.NO_ORPHANS, left=[_told(each) for each in left])
-        orphans = unreferenced(self.store.stored(), self.remote)
+        orphans = unreferenced(self.store.stored(), self.remote, self.now_ms)
         demand(not orphans, Promise.NO_ORPHANS, orphans=[str(each) for each in orphans])
         due = next_copy(leader.core.remote, leader.facts(), self.settings.lag, self.now_ms)
         demand(due is None, Promise.CATCHES_UP, segment=due)
