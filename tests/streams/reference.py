@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import moldau.streams
 from moldau.streams import (
+    AppState,
     AsyncQuery,
     Codec,
     Column,
@@ -62,6 +63,7 @@ def render() -> str:
     parts = [_HEAD, *(_of_class(each) for each in _CLASSES)]
     parts.append("\n## Functions\n")
     parts += [_entry(each.__name__, each, "") for each in _functions()]
+    parts.append(f"\n## AppState\n\n{_text(AppState)}")
     parts.append("\n## Options\n\nOptions that several operators share, by keyword.\n")
     parts += [f"\n### {name}\n\n{_text(kind)}" for name, kind in _OPTIONS.items()]
     parts.append("\n## Errors\n")

@@ -30,6 +30,7 @@ class Exit(IntEnum):
     DONE = 0
     FAILED = 1  # the command was valid but did not succeed
     MISUSED = 2  # wrong arguments or settings
+    STAYS_ENDED = 3  # it failed, and its supervisor is not to start it again
     BUG = 70  # an unexpected exception
     INTERRUPTED = 130
     BROKEN_PIPE = 141

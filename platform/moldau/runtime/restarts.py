@@ -16,6 +16,8 @@ from moldau.runtime.backoff import JITTER, Backoff
 USAGE_ERROR: Final = 2
 """The exit code of a process that refuses its arguments: a restart is useless."""
 NO_JITTER: Final = 0.5
+STAYS_ENDED: Final = 3
+"""The exit code of a process that has ended on purpose after a failure: it is not restarted."""
 _BACKOFF: Final = Backoff(500, 30_000)
 
 

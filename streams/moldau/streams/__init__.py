@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moldau.streams.plan.policies import dead_letter, retry
     from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
     from moldau.streams.query.asking import AsyncQuery, Query
+    from moldau.streams.query.lifecycle import AppState
     from moldau.streams.query.questions import BadQuery, NotHere, QueryFailed, Row, StoreUnavailable
     from moldau.streams.serdes.codec import Codec
     from moldau.streams.serdes.windowed import Windowed
@@ -40,6 +41,7 @@ _MODULES = {
     "plan.policies": "dead_letter retry",
     "problems": "RecordFailed StreamsError TopologyError",
     "query.asking": "AsyncQuery Query",
+    "query.lifecycle": "AppState",
     "query.questions": "BadQuery NotHere QueryFailed Row StoreUnavailable",
     "serdes.codec": "Codec",
     "serdes.windowed": "Windowed",
@@ -48,11 +50,11 @@ _MODULES = {
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "AsyncQuery", "BadQuery", "Codec", "Column", "Context", "Grouped", "NotHere", "Query",
-    "QueryFailed", "Record", "RecordFailed", "Row", "StateStore", "StoreUnavailable", "Stream",
-    "Streams", "StreamsError", "Table", "TopologyError", "Windowed", "coalesce", "col", "concat",
-    "count", "count_window", "dead_letter", "hopping", "lit", "retry", "session", "sliding",
-    "tumbling", "unlimited", "until_close", "until_time", "when", "within",
+    "AppState", "AsyncQuery", "BadQuery", "Codec", "Column", "Context", "Grouped", "NotHere",
+    "Query", "QueryFailed", "Record", "RecordFailed", "Row", "StateStore", "StoreUnavailable",
+    "Stream", "Streams", "StreamsError", "Table", "TopologyError", "Windowed", "coalesce", "col",
+    "concat", "count", "count_window", "dead_letter", "hopping", "lit", "retry", "session",
+    "sliding", "tumbling", "unlimited", "until_close", "until_time", "when", "within",
 ]  # fmt: skip
 
 

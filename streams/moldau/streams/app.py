@@ -25,6 +25,7 @@ from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.problems import TopologyError
 from moldau.streams.query.asking import AsyncQuery, Bounds, Query
 from moldau.streams.query.gate import Running
+from moldau.streams.query.lifecycle import AppState, H, L
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import UndeclaredType, codec_for, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec
@@ -264,6 +265,45 @@ class Streams:
 
         await run_here(self.plan(), self._given(bootstrap, state, settings), self.running)
 
+    @property
+    def state(self) -> AppState:
+        """The state of the app in this process."""
+        return self.running.life.state
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the app is paused in this process."""
+        return self.running.life.is_paused
+
+    def pause(self) -> None:
+        """Process nothing in this process until `resume`, from any thread; also before `run`.
+
+        The worker stays in its group with its tasks: what it has read waits, timers by the wall
+        clock stop, commits and standbys go on, and questions are answered.
+        """
+        self.running.life.is_paused = True
+
+    def resume(self) -> None:
+        """Process again what waits since `pause`."""
+        self.running.life.is_paused = False
+
+    def on_state_change(self, listener: L) -> L:
+        """Call `listener(new, old)` with each AppState that the app comes to in this process.
+
+        It is called on the event loop of the worker, so it must return soon. Usable as a decorator.
+        """
+        return self.running.life.listen(listener)
+
+    def on_exception(self, handler: H) -> H:
+        """Let `handler(error)` say what to do when the worker of this process fails: "replace" it
+        by a new one, which begins from the last commit; "stop-worker", as without a handler; or
+        "stop-app": the workers of the app stop on all machines. Usable as a decorator.
+
+        A start that fails ends the worker without it. Of processes that `--workers` keeps alive one
+        that a handler has stopped is not started again.
+        """
+        return self.running.life.handle(handler)
+
     def on_spark(
         self,
         spark: Any,
@@ -280,6 +320,7 @@ class Streams:
         from moldau.streams.spark.engine import SparkApp
         from moldau.streams.spark.preparation import prepared
 
+        self.running.life.require_embedded()
         given = self._given(bootstrap, "", settings)
         return SparkApp(prepared(self.plan(), checkpoint, given), spark)
 

@@ -87,6 +87,10 @@ class InputDeleted(StreamsError):
         self.topics = tuple(topics)
 
 
+class WorkerStopped(StreamsError):
+    """A worker has failed, or another one has stopped the app: it is not to be started again."""
+
+
 class StateError(StreamsError):
     """The rows of a store cannot be read with the types that the app declares now."""
 

@@ -24,6 +24,7 @@ from moldau.link.telemetry.metrics import metrics_push, metrics_target
 from moldau.link.telemetry.traces import TracePush, TraceSettings, trace_settings
 from moldau.runtime import Runtime
 from moldau.runtime.children import process_environment
+from moldau.runtime.restarts import Restarts
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.task import Task, TaskSettings
@@ -72,6 +73,20 @@ async def run_plan(
 ) -> None:
     """Run the plan until cancelled; then commit, leave the group and return."""
     place = place or WorkerSlot()
+    life = place.reports.life
+    life.begin()
+    with ExitStack() as left:
+        left.push(lambda kind, *_: life.end(is_failure=kind is not None))
+        work = asyncio.ensure_future(_run_plan(plan, settings, runtime, place))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            life.stop()
+            work.cancel()
+            await work
+
+
+async def _run_plan(plan: Plan, settings: AppSettings, runtime: Runtime, place: WorkerSlot) -> None:
     if patterns_of(plan) and settings.is_streams_group:
         why = (
             "an app that reads topics by a pattern needs classic: each topic that comes would be a"
@@ -159,9 +174,29 @@ async def _run_worker(
     served: tuple[QueryServer | None, WatchPages],
     plan: Plan,
 ) -> None:
-    server, pages = served
+    """Run a worker, and another one after each that is to be replaced."""
     made = partial(make_task, task_settings(plan, settings))
-    worker = Worker(plan, made, settings, directory, runtime, place.reports)
+    restarts = Restarts()
+    with suppress(asyncio.CancelledError):
+        while True:
+            restarts.on_up(runtime.clock.monotonic_ns() // 1_000_000)
+            worker = Worker(plan, made, settings, directory, runtime, place.reports)
+            await _run_one(worker, settings, place, served)
+            if worker.failure is None:
+                return
+            pause_ms = restarts.on_failure(runtime.clock.monotonic_ns() // 1_000_000)
+            assert pause_ms is not None, "restarts have no end"
+            place.reports.replaced(str(worker.failure), pause_ms / 1000)
+            await asyncio.sleep(pause_ms / 1000)
+
+
+async def _run_one(
+    worker: Worker,
+    settings: AppSettings,
+    place: WorkerSlot,
+    served: tuple[QueryServer | None, WatchPages],
+) -> None:
+    server, pages = served
     with ExitStack() as left:
         if place.running is not None:
             place.running.attach(worker.queries)
@@ -170,7 +205,8 @@ async def _run_worker(
         left.callback(pages.watch, worker.metrics.last, lambda: ENDED)
         if server is not None:
             queries, figures = worker.queries, worker.figures.read
-            server.serve(Api(queries, settings.server, server.forward, pages, figures))
+            life = place.reports.life
+            server.serve(Api(queries, settings.server, server.forward, pages, figures, life))
         await worker.run()
 
 
@@ -191,7 +227,8 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
 def _only_worker(settings: AppSettings, running: Running | None) -> WorkerSlot:
     environment = process_environment()
     traces, otlp = traces_of(settings, environment), otlp_of(settings, environment)
-    return WorkerSlot(running=running, traces=traces, otlp=otlp)
+    reports = Reports(None if running is None else running.life)
+    return WorkerSlot(0, reports, running, traces, otlp)
 
 
 async def run_here(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:

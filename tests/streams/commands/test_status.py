@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from moldau.client import TopicPartition
 from moldau.client.group.descriptions import GroupDescription, MemberDescription, MemberTasks
+from moldau.streams.commands.pause_action import addresses
 from moldau.streams.commands.status_action import statuses
+from moldau.streams.worker.owners import Address
 from tests.streams.worker.counting import word_count
 
 PLAN = word_count("wc")
@@ -38,6 +42,15 @@ def test_standbys_stand_beside_the_tasks_with_what_they_lack() -> None:
     assert (standby.offset, standby.lag) == (40, 2)
     assert (standby.queries, standby.topology) == ("h:8100", 2)
     assert found[3].lag is None, "it has not reported yet"
+
+
+def test_each_worker_of_either_group_has_the_address_of_its_queries() -> None:
+    told = msgspec.json.encode(Address("c:8102"))
+    classic = MemberDescription("id", "wc-1", "c", "/h", user_data=told)
+    silent = MemberDescription("other", None, "c", "/h", user_data=b"\x00")
+    assert addresses(group(silent, classic, type_="classic")) == [("other", ""), ("wc-1", "c:8102")]
+    member = MemberDescription("one", None, "c", "/h", tasks=MemberTasks(endpoint="h:8100"))
+    assert addresses(group(member)) == [("one", "h:8100")]
 
 
 def test_a_classic_group_has_the_tasks_of_the_partitions() -> None:

@@ -16,6 +16,7 @@ from moldau.streams.plan.plan import Program
 from moldau.streams.query.answers import answer as read
 from moldau.streams.query.api import Api, key_from_text
 from moldau.streams.query.http import Answer, Request
+from moldau.streams.query.lifecycle import Lifecycle
 from moldau.streams.query.questions import (
     BadQuery,
     Fetch,
@@ -107,13 +108,16 @@ class Two:
             "one:1": Worker("a", "one:1", {"b": "two:2"}),
             "two:2": Worker("b", "two:2", {"a": "one:1"}),
         }
+        self.lives = {server: Lifecycle("app") for server in self.workers}
         self.asked: list[str] = []
         self.is_cut = False
         self.missing: str | None = "task 0_1 is restoring"
         self.pages = WatchPages()
         self.pages.watch(self.metrics, lambda: self.missing)
         self.apis = {
-            server: Api(worker, server, self.forward, self.pages, worker.figures)
+            server: Api(
+                worker, server, self.forward, self.pages, worker.figures, self.lives[server]
+            )
             for server, worker in self.workers.items()
         }
         for worker in self.workers.values():
@@ -127,17 +131,19 @@ class Two:
         if self.is_cut:
             raise StoreUnavailable(f"{server} does not answer")
         self.asked.append(server)
-        return await self.apis[server].answer(request(asked.target, is_forwarded=True))
+        told = request(asked.target, is_forwarded=True, method=asked.method)
+        return await self.apis[server].answer(told)
 
-    def get(self, server: str, target: str) -> tuple[int, Any]:
-        answer = asyncio.run(self.apis[server].answer(request(target)))
+    def get(self, server: str, target: str, method: str = "GET") -> tuple[int, Any]:
+        answer = asyncio.run(self.apis[server].answer(request(target, method=method)))
         return answer.status, msgspec.json.decode(answer.body)
 
 
-def request(target: str, *, is_forwarded: bool = False) -> Request:
+def request(target: str, *, is_forwarded: bool = False, method: str = "GET") -> Request:
     path, _, query = target.partition("?")
     options = dict(each.partition("=")[::2] for each in query.split("&") if each)
-    return Request("GET", target, tuple(path.strip("/").split("/")), options, is_forwarded)
+    segments = tuple(each for each in path.split("/") if each)
+    return Request(method, target, segments, options, is_forwarded)
 
 
 def test_a_supervisor_learns_whether_the_worker_is_ready() -> None:
@@ -152,6 +158,26 @@ def test_a_supervisor_learns_whether_the_worker_is_ready() -> None:
     two.missing = None
     assert asked("/readyz") == (200, "ready\n")
     assert asked("/metrics") == (200, "# HELP up Whether it is up.\n# TYPE up gauge\nup 1\n")
+
+
+def test_all_workers_are_paused_by_a_request_to_one_and_resumed_one_by_one() -> None:
+    two = Two()
+
+    def paused() -> list[bool]:
+        return [life.is_paused for life in two.lives.values()]
+
+    answer = {"paused": True, "workers": ["one:1", "two:2"], "problems": {}}
+    assert two.get("one:1", "/pause", "POST") == (200, answer)
+    assert paused() == [True, True]
+    assert two.get("two:2", "/")[1]["paused"] is True
+    assert two.get("two:2", "/resume?only=true", "POST")[1]["workers"] == ["two:2"]
+    assert paused() == [True, False]
+    two.is_cut = True
+    status, found = two.get("one:1", "/resume", "POST")
+    assert (status, found["problems"]) == (502, {"two:2": "two:2 does not answer"})
+    assert paused() == [False, False]
+    for target, method in (("/pause", "GET"), ("/stores", "POST")):
+        assert two.get("one:1", target, method)[0] == 405
 
 
 def test_before_the_worker_is_made_only_the_process_is_well() -> None:

@@ -83,6 +83,26 @@ async def test_wrong_arguments_end_the_supervisor(
     assert supervisor.code == 2
 
 
+async def test_a_worker_that_is_to_stay_ended_leaves_the_others_until_all_are(
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = f"import sys\nif (pathlib.Path(sys.argv[1]) / 'go').exists(): sys.exit(3){WORKER}"
+    ends = ends.replace("import sys", "import pathlib, sys", 1)
+    monkeypatch.setattr(
+        node_processes, "MAIN", f"import sys\nsys.argv[2] == '1' and sys.exit(3)\n{ends}"
+    )
+    supervisor = Supervisor(lambda index: [str(tmp_path), str(index)], 2, runtime)
+    running = asyncio.ensure_future(supervisor.run())
+    [first] = await runtime.run_blocking(wait_for, tmp_path, "started-0")
+    assert supervisor.code == 0
+    (tmp_path / "go").touch()
+    kill(first, signal.SIGKILL)  # it starts again, and ends by itself
+    async with asyncio.timeout(30):
+        await running
+    assert supervisor.code == 3
+    assert not pids(tmp_path, "started-1")
+
+
 def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(tmp_path)]) as supervisor:  # noqa: S603
         started = [wait_for(tmp_path, f"started-{index}") for index in range(2)]

@@ -58,6 +58,16 @@ class TaskConsumer(Consumer[bytes, bytes]):
         """The tasks of this member."""
         return NO_TASKS if self._member is None else self._member.tasks
 
+    @property
+    def is_app_ended(self) -> bool:
+        """Whether a member of the group has asked all members to stop."""
+        return self._member is not None and self._member.is_app_ended
+
+    def end_app(self) -> None:
+        """Ask all members of the group to stop, as this one leaves it."""
+        if self._member is not None:
+            self._member.ends_app = True
+
     def report(self, positions: Mapping[GroupTask, TaskPosition]) -> None:
         """Report how far the copies are, if it is time to."""
         if self._member is not None:  # the next poll looks what it wants

@@ -71,6 +71,8 @@ class MemberDescription:
     is_classic: bool = True
     tasks: MemberTasks | None = None
     """In a streams group; its partitions are those that its active tasks read."""
+    user_data: bytes | None = None
+    """What its assignor says of it to the others, in a classic group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +291,12 @@ def _member(told: classic.DescribedGroupMember, protocol_type: str) -> MemberDes
     out, the member is not."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
+    user_data: bytes | None = None
     if protocol_type == PROTOCOL_TYPE:
         try:
             if told.member_metadata:
-                topics = decode_subscription(told.member_metadata).topics
+                subscription = decode_subscription(told.member_metadata)
+                topics, user_data = subscription.topics, subscription.user_data
             assignment = tuple(decode_assignment(told.member_assignment))
         except BadData:
             topics, assignment = (), ()
@@ -305,4 +309,5 @@ def _member(told: classic.DescribedGroupMember, protocol_type: str) -> MemberDes
         "",
         assignment,
         assignment,
+        user_data=user_data,
     )

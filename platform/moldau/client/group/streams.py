@@ -55,6 +55,8 @@ _NOT_SENT: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """No broker was reached, so no response was lost."""
 _DELAYED: Final = 5
 """The status of a group that waits for more members before it assigns tasks."""
+_SHUTDOWN_APPLICATION: Final = 4
+"""The status of a group of which a member has asked all to stop."""
 _SOON_S: Final = 0.2
 """How soon a member without tasks asks again for those that its group delays."""
 _HINTS: Final[Mapping[ErrorCode, str]] = {
@@ -152,6 +154,10 @@ class StreamsMember(HeartbeatMember):
         """host:port of the processes that have a copy of it."""
         self.statuses: tuple[str, ...] = ()
         """What hinders the group, as the coordinator says it."""
+        self.ends_app = False
+        """Whether it asks all members to stop when it leaves."""
+        self.is_app_ended = False
+        """Whether a member has asked all to stop."""
         self._process = process
         self._target = NO_TASKS
         self._planned = NO_TASKS
@@ -204,7 +210,7 @@ class StreamsMember(HeartbeatMember):
         return request
 
     def _parting(self) -> StreamsGroupHeartbeatRequest:
-        return self._request(LEAVE_EPOCH, {})
+        return self._request(LEAVE_EPOCH, {"shutdown_application": self.ends_app})
 
     def _report(self) -> dict[str, object]:
         return {
@@ -305,6 +311,7 @@ class StreamsMember(HeartbeatMember):
             if each.status_code != _DELAYED and each.status_detail not in self.statuses:
                 self.notices.append(MoldauError(each.status_detail, group=self.terms.group_id))
         self.statuses = found
+        self.is_app_ended = any(each.status_code == _SHUTDOWN_APPLICATION for each in given)
 
     def _forget_target(self) -> None:
         self.topology = self._topology_of()

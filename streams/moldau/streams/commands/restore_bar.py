@@ -13,12 +13,14 @@ from moldau.streams.worker.tasks import WorkerTask
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from moldau.streams.query.lifecycle import Lifecycle
+
 
 class RestoreBar(Reports):
     """One bar for all stores that are being restored."""
 
-    def __init__(self, out: TextIO) -> None:
-        super().__init__()
+    def __init__(self, out: TextIO, life: Lifecycle | None = None) -> None:
+        super().__init__(life)
         self._out = out
         self._bar: Progress | None = None
         self._line: TaskID | None = None

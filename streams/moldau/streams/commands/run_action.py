@@ -45,6 +45,8 @@ def run_app(arguments: Namespace, context: Context) -> int:
     if arguments.engine == "spark":
         from moldau.streams.commands.spark_action import run_on_spark
 
+        if (running := getattr(app, "running", None)) is not None:
+            running.life.require_embedded()
         return run_on_spark(app, arguments, context)
     for name in ("master", "checkpoint"):
         if getattr(arguments, name) is not None:
@@ -78,21 +80,28 @@ def _work(
     from moldau.runtime.collecting import collecting
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
+    from moldau.streams.problems import WorkerStopped
     from moldau.streams.running import WorkerSlot, run_plan, until_stopped
     from moldau.streams.worker.reports import Reports
 
     index, plan = arguments.worker or 0, app.plan()
-    reports = RestoreBar(context.err) if context.err.isatty() else Reports()
+    running = getattr(app, "running", None)
+    life = None if running is None else running.life
+    reports = RestoreBar(context.err, life) if context.err.isatty() else Reports(life)
 
     async def main(runtime: Runtime) -> None:
         _log_to(runtime, arguments, context, reports.write_around(context.err.write))
-        place = WorkerSlot(index, reports, getattr(app, "running", None), *pushed)
+        place = WorkerSlot(index, reports, running, *pushed)
         work = run_plan(plan, settings, runtime, place)
         if arguments.worker is None and not arguments.json:
             _announce(plan.app, context)
         await until_stopped(collecting(work))
 
-    run(main, node=f"{plan.app}-{index}")
+    try:
+        run(main, node=f"{plan.app}-{index}")
+    except WorkerStopped as error:
+        print(f"moldau: {error}", file=context.err)
+        return Exit.STAYS_ENDED
     return Exit.DONE
 
 

@@ -37,25 +37,8 @@ class TaskStatus:
 
 def show_status(arguments: Namespace, context: Context) -> int:
     """Print a line for each task of each worker. Fail if the app has no worker."""
-    from moldau.cli.commands.cluster_connection import client_settings
-    from moldau.client import KafkaError
-    from moldau.client.sync import Admin
-    from moldau.errors.codes import ErrorCode
-    from moldau.runtime.places import absolute_path
-    from moldau.streams.commands.given_app import load_app
-    from moldau.streams.running import checked
-
-    plan = load_app(arguments.app, absolute_path(".")).plan()
-    settings = checked(client_settings(arguments, context)).of("admin")
-    with Admin(settings) as admin:
-        try:
-            group = admin.describe_group(plan.app)
-        except KafkaError as error:
-            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-                raise
-            raise UsageError(
-                f"app={plan.app}: it has no group: none of its workers has run"
-            ) from None
+    plan = _plan(arguments)
+    group = described_group(arguments, context, plan)
     tasks = statuses(group, plan)
     if arguments.json:
         found = {"app": plan.app, "group": group.type, "state": group.state}
@@ -64,6 +47,36 @@ def show_status(arguments: Namespace, context: Context) -> int:
         print(f"app {plan.app}: {group.type} group, {group.state}", file=context.out)
         _write(context, tasks)
     return Exit.DONE if group.members else Exit.FAILED
+
+
+def _plan(arguments: Namespace) -> Plan:
+    from moldau.runtime.places import absolute_path
+    from moldau.streams.commands.given_app import load_app
+
+    return load_app(arguments.app, absolute_path(".")).plan()
+
+
+def described_group(
+    arguments: Namespace, context: Context, plan: Plan | None = None
+) -> GroupDescription:
+    """Return the group of the app that the arguments name. Raise UsageError if it has none."""
+    from moldau.cli.commands.cluster_connection import client_settings
+    from moldau.client import KafkaError
+    from moldau.client.sync import Admin
+    from moldau.errors.codes import ErrorCode
+    from moldau.streams.running import checked
+
+    plan = plan or _plan(arguments)
+    settings = checked(client_settings(arguments, context)).of("admin")
+    with Admin(settings) as admin:
+        try:
+            return admin.describe_group(plan.app)
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            raise UsageError(
+                f"app={plan.app}: it has no group: none of its workers has run"
+            ) from None
 
 
 def statuses(group: GroupDescription, plan: Plan) -> list[TaskStatus]:

@@ -16,6 +16,10 @@ from moldau.streams.commands.summaries import SUMMARIES
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
 _WORKERS_MAX: Final = 1000
 _ENGINES: Final = ("embedded", "spark")
+_PAUSES: Final = {
+    "pause": "let all workers of an app process nothing until it is resumed",
+    "resume": "let a paused app go on",
+}
 _SHOWS: Final = {
     "topology": "the sub-topologies of an app with their topics and stores",
     "explain": "each step of an app, and what it keeps",
@@ -68,6 +72,7 @@ class StreamsCommand:
         state.add_argument("--app", metavar="NAME", help="of this app alone")
         state.add_argument("--json", action="store_true", help="write JSON")
         status = _add_status(actions.add_parser)
+        pauses = [_add_pause(actions.add_parser, each) for each in _PAUSES]
         shows = {name: actions.add_parser(name, help=what) for name, what in _SHOWS.items()}
         for each in shows.values():
             _add_app(each)
@@ -91,7 +96,7 @@ class StreamsCommand:
             help="with --json: check that the app can run with this setting; may be repeated",
         )
         _add_cluster(explain)
-        for each in (run, plan, *points, move, reset, state, status, *shows.values()):
+        for each in (run, plan, *points, move, reset, state, status, *pauses, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -120,6 +125,10 @@ class StreamsCommand:
             from moldau.streams.commands.status_action import show_status
 
             return show_status(arguments, context)
+        if arguments.action in _PAUSES:
+            from moldau.streams.commands.pause_action import pause_app
+
+            return pause_app(arguments, context)
         if arguments.action in _SHOWS:
             from moldau.streams.commands.show_action import show_app
 
@@ -167,6 +176,22 @@ def _add_status(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     add_connection_arguments(status)
     _add_app(status)
     return status
+
+
+def _add_pause(add_parser: Callable[..., ArgumentParser], name: str) -> ArgumentParser:
+    from moldau.streams.commands.pause_action import add_pause
+
+    pause = add_parser(
+        name,
+        help=_PAUSES[name],
+        description="Asks each worker of the app, at the address that it serves queries at "
+        "(--listen). Workers stay in their group, keep their tasks and go on to commit; one that "
+        "is started later is not paused.",
+    )
+    add_connection_arguments(pause)
+    _add_app(pause)
+    add_pause(pause)
+    return pause
 
 
 def _add_savepoint(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:

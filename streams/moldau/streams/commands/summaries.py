@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from typing import Final
 
-SUMMARIES: Final = {"streams": "Streams apps: run, topology, explain, draw, state."}
+SUMMARIES: Final = {"streams": "Streams apps: run, pause, status, explain, draw, state."}

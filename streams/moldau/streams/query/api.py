@@ -11,6 +11,7 @@
                                         its windows or sessions: ?first= last= limit= partitions=
                                         of all three: ?stale=true at_least=PARTITION:OFFSET,...
     GET /metrics, /healthz, /readyz     for Prometheus and a supervisor
+    POST /pause, /resume                all workers: ?only=true this one alone
 
 Any worker accepts any request. Invariant: a request is forwarded at most once to each worker, and
 never by a worker that it was forwarded to.
@@ -42,6 +43,7 @@ from moldau.streams.plan.placement import Placement
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.http import Answer, Request, json_answer, refusal
+from moldau.streams.query.lifecycle import Lifecycle
 from moldau.streams.query.questions import (
     FOREVER_MS,
     BadQuery,
@@ -73,6 +75,9 @@ Endpoint = Callable[..., Awaitable[Answer]]
 
 VARIABLE: Final = "{}"
 """In a path: a segment that may be anything."""
+PAUSE: Final = ("pause",)
+CHANGES: Final = (PAUSE, ("resume",))
+"""The paths that change something."""
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
 _NO_ROWS: Final = json_answer({"rows": [], "more": False}).body
@@ -117,12 +122,14 @@ class Api:
         forward: Forward,
         watch: WatchPages,
         figures: Figures,
+        life: Lifecycle | None = None,
     ) -> None:
         self._stores = stores
         self._figures = figures
         self._server = server
         self._forward = forward
         self._watch = watch
+        self._life = life or Lifecycle()
         self._rows_by_length: dict[int, list[tuple[list[str], Endpoint]]] = {}
         for path, endpoint in self.table():
             segments = [each for each in path.split("/") if each]
@@ -130,8 +137,10 @@ class Api:
 
     async def answer(self, request: Request) -> Answer:
         """Answer a request. Bad requests and unavailable stores give an error answer."""
-        if request.method != "GET":
-            return refusal(405, f"{request.method} is not for stores: use GET")
+        if request.method != ("POST" if request.path in CHANGES else "GET"):
+            wanted = " and ".join(f"/{each}" for (each,) in CHANGES)
+            text = f"{request.method} is not for {request.target}: POST is for {wanted}, all else"
+            return refusal(405, f"{text} takes GET")
         try:
             return await self._answer(request)
         except NoSuchStore as error:
@@ -159,6 +168,8 @@ class Api:
             ("/metrics", self._watch.answer),
             ("/healthz", self._watch.answer),
             ("/readyz", self._watch.answer),
+            ("/pause", self._pause),
+            ("/resume", self._pause),
             ("/topology", self._topology),
             ("/tasks", self._tasks),
             ("/stores", self._all_stores),
@@ -189,6 +200,8 @@ class Api:
             {
                 "app": self._stores.app,
                 "server": self._server,
+                "state": self._life.state.value,
+                "paused": self._life.is_paused,
                 "tasks": states,
                 "stores": [f"/stores/{name}" for name in self._names()],
             }
@@ -226,6 +239,32 @@ class Api:
         app = self._stores.app
         return known.get(spec.name) or spec.changelog(app) or f"{app}-{spec.name}-changelog"
 
+    # Pauses
+
+    async def _pause(self, request: Request) -> Answer:
+        """Pause or resume this worker, and the others that it knows. One that does not answer is a
+        problem in the answer."""
+        self._life.is_paused = request.path == PAUSE
+        done, problems = [self._server], {}
+        others = () if request.is_forwarded or _flag(request, "only") else self._known()
+        for server in others:
+            try:
+                answer = await self._forward(server, request)
+            except StoreUnavailable as error:
+                problems[server] = str(error)
+                continue
+            if answer.status == HTTPStatus.OK:
+                done.append(server)
+            else:
+                problems[server] = _reason(answer)
+        found = {"paused": self._life.is_paused, "workers": done, "problems": problems}
+        return json_answer(found, HTTPStatus.BAD_GATEWAY if problems else HTTPStatus.OK)
+
+    def _known(self) -> list[str]:
+        """Return the other workers that have tasks or copies."""
+        servers = {each["server"] for each in self._owned().values()} | self._copiers()
+        return sorted(each for each in servers if each is not None and each != self._server)
+
     # Tasks
 
     async def _tasks(self, request: Request) -> Answer:
@@ -237,9 +276,7 @@ class Api:
         rows, problems = self._owned(), {}
         found = [(self._server, each) for each in here["tasks"]]
         copies = [(self._server, each) for each in here["standbys"]]
-        servers = {each["server"] for each in rows.values()} | self._copiers()
-        others = {each for each in servers if isinstance(each, str) and each != self._server}
-        for server in sorted(others):
+        for server in self._known():
             try:
                 answer = await self._forward(server, request)
             except StoreUnavailable as error:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from moldau.errors import without_frames
 from moldau.runtime import Runtime
 from moldau.streams.problems import StreamsError
+from moldau.streams.query.lifecycle import Lifecycle
 from moldau.streams.query.questions import NotHere, PositionQuestion, Question, StoreUnavailable
 from moldau.streams.rocks import StoreCorrupted
 
@@ -128,6 +129,8 @@ class Running:
     def __init__(self, app: str) -> None:
         self._app = app
         self._worker: Future[_Worker] = Future()
+        self.life = Lifecycle(app)
+        """The state of the app here, and what its user says about it."""
 
     def attach(self, answers: QueriedWorker) -> None:
         """Send questions to this worker, on this event loop, from now on."""

@@ -102,7 +102,7 @@ class QueryServer:
         url = f"{'http' if tls is None else 'https'}://{server}{request.target}"
         try:
             async with asyncio.timeout(_FORWARD_S):
-                found = await client.request("GET", url, headers=headers)
+                found = await client.request(request.method, url, headers=headers)
         except (NoAnswer, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise StoreUnavailable(

@@ -15,9 +15,10 @@ from typing import Final
 
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import NodeProcess
-from moldau.runtime.restarts import USAGE_ERROR
+from moldau.runtime.restarts import STAYS_ENDED, USAGE_ERROR
 from moldau.runtime.supervised import Supervised, stop_supervised
 
+_ENDS: Final = (USAGE_ERROR, STAYS_ENDED)
 LOG: Final = logging.getLogger("moldau.streams")
 STOP_S: Final = 60.0
 _LOOK_S: Final = 0.1
@@ -32,11 +33,13 @@ class Supervisor:
         self._workers = [
             Supervised(partial(_launch, words, index), runtime.clock) for index in range(count)
         ]
+        self._stopped = 0
         self.code = 0
         """The exit code of the supervisor's process."""
 
     async def run(self) -> None:
-        """Run until cancelled, or until one worker cannot be restarted; then stop all workers."""
+        """Run until cancelled, until one worker cannot be restarted, or all are to stay ended; then
+        stop all workers."""
         try:
             for worker in self._workers:
                 worker.start()
@@ -51,10 +54,15 @@ class Supervisor:
 
     def _watch(self, index: int, worker: Supervised) -> None:
         worker.take_restart()
-        end = worker.take_end(is_failure=lambda code: code != USAGE_ERROR)
+        end = worker.take_end(is_failure=lambda code: code not in _ENDS)
         if end is None:
             return
-        if end.pause_ms is None:
+        if end.code == STAYS_ENDED:
+            LOG.error("streams: worker %d has stopped for good, as the app wants it", index)
+            self._stopped += 1
+            if self._stopped == len(self._workers):
+                self.code = STAYS_ENDED
+        elif end.pause_ms is None:
             LOG.error("streams: worker %d cannot run with these arguments", index)
             self.code = USAGE_ERROR
         else:

@@ -100,6 +100,7 @@ class Driver:
         self._sent = 0
         # Whether a commit waits for another attempt of an emit.
         self._is_held = False
+        self.is_paused = False
         self._backings: dict[tuple[str, int], MemoryBacking] = {}
         self._global_tables: dict[str, GlobalStore] = {}
         self._lakes: dict[str, LakeRows] = {}
@@ -213,7 +214,9 @@ class Driver:
         return dict(found)
 
     def run(self) -> None:
-        """Run what is buffered, and what the app sends to itself."""
+        """Run what is buffered, and what the app sends to itself; nothing while it is paused."""
+        if self.is_paused:
+            return
         self._read_lakes([each for each, rows in self._lakes.items() if not rows.version])
         is_busy = True
         while is_busy:
@@ -224,6 +227,16 @@ class Driver:
                 self._deliver(task.take_outputs())
         if any(task.wants_commit() for task in self._tasks) and not self._is_held:
             self.commit()
+
+    def pause(self) -> None:
+        """Process nothing until `resume`, as `Streams.pause`."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Process what waits since `pause`, and commit."""
+        self.is_paused = False
+        self.run()
+        self.commit()
 
     def close(self) -> None:
         """Stop as a worker does: the operators of users are closed."""
@@ -281,7 +294,7 @@ class Driver:
     def advance(self, milliseconds: int) -> None:
         """Advance the wall clock, then run and commit what is due."""
         self.now_ms += milliseconds
-        for task in self._tasks:
+        for task in () if self.is_paused else self._tasks:
             task.punctuate(self.now_ms)
             self._deliver(task.take_outputs())
         self.run()

@@ -307,6 +307,19 @@ class Door:
         consumer = self.consumer
         return consumer.group_metadata().generation if consumer.member_id else -1
 
+    async def end_app(self, within_s: float) -> None:
+        """Ask all workers of the app to stop, and wait so long at most until they have heard it."""
+        if not (self.has_inputs and self.membership.end_app()):
+            return
+        # What the worker has not committed counts no more, and its tasks stay closed.
+        await self.consumer.subscribe(
+            sorted(self.consumer.subscription), listener=RebalanceListener()
+        )
+        with suppress(TimeoutError, KafkaError):
+            async with timeout(within_s):
+                while not self.membership.is_app_ended:
+                    await self._polled(_READ_S)
+
     @property
     def is_member(self) -> bool:
         """Whether the group has given this worker its share, which may be empty, and a poll has

@@ -65,6 +65,14 @@ class Membership(Protocol):
     def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
         """Report how far the copies are."""
 
+    @property
+    def is_app_ended(self) -> bool:
+        """Whether a worker has asked all workers of the app to stop."""
+
+    def end_app(self) -> bool:
+        """Ask all workers to stop. Return whether polls have to follow until they have heard it;
+        else they hear it as this one leaves."""
+
 
 class ClassicMembership:
     """Partitions by the assignor of the leading member."""
@@ -93,6 +101,16 @@ class ClassicMembership:
 
     def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
         """Do nothing: there are no copies."""
+
+    @property
+    def is_app_ended(self) -> bool:
+        """Whether the leading member has passed on that a worker asks all to stop."""
+        return self._owners.is_app_ended
+
+    def end_app(self) -> bool:
+        """Ask all workers to stop, with a rebalance."""
+        self._owners.ends_app = True
+        return self.consumer.enforce_rebalance("a worker ends the app")
 
 
 class StreamsMembership:
@@ -130,6 +148,16 @@ class StreamsMembership:
         self._consumer.report(
             {GroupTask(str(each.program), each.partition): at for each, at in positions.items()}
         )
+
+    @property
+    def is_app_ended(self) -> bool:
+        """Whether the coordinator says that a worker asks all to stop."""
+        return self._consumer.is_app_ended
+
+    def end_app(self) -> bool:
+        """Ask all workers to stop, by the heartbeat that leaves the group."""
+        self._consumer.end_app()
+        return False
 
 
 class NameWatch:

@@ -72,6 +72,11 @@ class OwnTasks:
         """Return the tasks in this state."""
         return [each for each in self.tasks.values() if each.state is state]
 
+    @property
+    def are_running(self) -> bool:
+        """Whether all tasks run."""
+        return all(each.state is TaskState.RUNNING for each in self.tasks.values())
+
     def with_input(self, where: TopicPartition) -> WorkerTask | None:
         """Return the task that reads this partition."""
         for task in self.tasks.values():

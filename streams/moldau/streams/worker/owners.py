@@ -25,12 +25,16 @@ class Address(msgspec.Struct):
     """What a member sends to the leader."""
 
     server: str
+    ends_app: bool = False
+    """Whether it asks all members to stop."""
 
 
 class Addresses(msgspec.Struct):
     """What the leader sends to all members: the partitions by address and topic."""
 
     servers: dict[str, dict[str, list[int]]]
+    ends_app: bool = False
+    """Whether one of the members asks all to stop."""
 
 
 class OwnerAssignor(RangeAssignor):
@@ -40,6 +44,10 @@ class OwnerAssignor(RangeAssignor):
         """`server` is host:port of the member's queries, "" if it serves none."""
         self.together: Sequence[Sequence[str]] = ()
         """The inputs of each program: a task has the partitions of one number of all of them."""
+        self.ends_app = False
+        """Whether this member asks all to stop, from the next rebalance on."""
+        self.is_app_ended = False
+        """Whether a member has asked all to stop."""
         self._server = server
         self._owners: dict[TopicPartition, str] = {}
 
@@ -50,7 +58,7 @@ class OwnerAssignor(RangeAssignor):
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
         """Return the member's address."""
-        return msgspec.json.encode(Address(self._server))
+        return msgspec.json.encode(Address(self._server, self.ends_app))
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         """Assign partitions by range; each member receives all addresses."""
@@ -59,12 +67,12 @@ class OwnerAssignor(RangeAssignor):
             _gather(inputs, assignment, members)
         servers: dict[str, dict[str, list[int]]] = {}
         for member, partitions in assignment.items():
-            server = _server_of(members[member])
-            if server:
+            if server := _address_of(members[member]).server:
                 found = servers.setdefault(server, {})
                 for where in partitions:
                     found.setdefault(where.topic, []).append(where.partition)
-        data = msgspec.json.encode(Addresses(servers))
+        ends_app = any(_address_of(each).ends_app for each in members.values())
+        data = msgspec.json.encode(Addresses(servers, ends_app))
         return {member: Share(partitions, data) for member, partitions in assignment.items()}
 
     def on_assignment(
@@ -76,6 +84,7 @@ class OwnerAssignor(RangeAssignor):
             reported = msgspec.json.decode(user_data or b"", type=Addresses)
         except msgspec.MsgspecError:
             return
+        self.is_app_ended = reported.ends_app
         for server, topics in reported.servers.items():
             for topic, numbers in topics.items():
                 for number in numbers:
@@ -106,8 +115,13 @@ def _gather(
                 assignment[wanted].append(where)
 
 
-def _server_of(member: Subscription) -> str:
+def _address_of(member: Subscription) -> Address:
+    return address_in(member.user_data)
+
+
+def address_in(user_data: bytes | None) -> Address:
+    """Return what a member says of itself; one of another kind says nothing."""
     try:
-        return msgspec.json.decode(member.user_data or b"", type=Address).server
+        return msgspec.json.decode(user_data or b"", type=Address)
     except msgspec.MsgspecError:
-        return ""
+        return Address("")

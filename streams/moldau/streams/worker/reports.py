@@ -16,6 +16,7 @@ from typing import Final
 
 from moldau.streams.plan.misplaced import MisplacedKey
 from moldau.streams.plan.plan import Plan
+from moldau.streams.query.lifecycle import Lifecycle
 from moldau.streams.worker.door import Door, TopicPartition
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask, tasks_of
 
@@ -25,7 +26,9 @@ LOG: Final = logging.getLogger("moldau.streams")
 class Reports:
     """Writes reports to the log; `RestoreBar` also shows a bar."""
 
-    def __init__(self) -> None:
+    def __init__(self, life: Lifecycle | None = None) -> None:
+        """`life` is that of the app in this process."""
+        self.life = life or Lifecycle()
         self.restored_total = 0
         """Records read from changelogs since the worker started."""
 
@@ -221,6 +224,12 @@ class Reports:
 
     def ended(self) -> None:
         """End the reports: the worker has stopped."""
+
+    def replaced(self, reason: str, pause_s: float) -> None:
+        """Report a worker that has failed and that another one replaces."""
+        LOG.error(
+            "streams: a new worker begins in %.1f s, this one has failed: %s", pause_s, reason
+        )
 
     def commit_later(self, reason: str) -> None:
         """Report that a commit is repeated after the rebalance of the group."""

@@ -22,7 +22,9 @@ from moldau.runtime.backoff import Backoff
 from moldau.streams.plan.misplaced import KeySample
 from moldau.streams.plan.placement import placed_inputs
 from moldau.streams.plan.plan import Plan
+from moldau.streams.problems import InputDeleted, WorkerStopped
 from moldau.streams.query.gate import Gate
+from moldau.streams.query.lifecycle import OnFailure
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.calls import await_calls
@@ -47,6 +49,8 @@ from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, Worke
 
 _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
+_HEARD_S: Final = 30.0
+"""How long a worker that ends its app waits until the others have heard it."""
 _MARKER_LOOKS: Final = 10
 _MARKER_LOOK_S: Final = 0.02
 """How often and how far apart a stopping worker looks for the markers of its last commit."""
@@ -125,10 +129,10 @@ class Worker:
         )
         self._watch = InputWatch(plan.app, ())
         self._keys = KeySample({}, {})
-        self._purge_at = 0.0
-        self._learn_ends_at = 0.0
-        self._looking: asyncio.Task[None] | None = None
+        self._purge_at = self._learn_ends_at = 0.0
+        self._lookup = NameLookup(self._door, runtime)
         self._has_more = self._is_connected = self._is_stopping = False
+        self.failure: Exception | None = None
 
     def _rocks_opener(self) -> OpenDatabase:
         memory = RocksMemory(
@@ -163,9 +167,10 @@ class Worker:
             left.push_async_callback(self._lakes.aclose)
             left.push_async_callback(self._own.close_all)
             left.push_async_callback(self.standbys.close_all)
-            left.push_async_callback(self._end_look)
+            left.push_async_callback(self._lookup.aclose)
             await self._prepare()
             self._is_connected = True
+            left.push_async_exit(self._on_failure)
             while not self._is_stopping:
                 try:
                     await self._turn()
@@ -180,6 +185,24 @@ class Worker:
                     raise
             await self._commit_all()
             await self.metrics.keep_last()
+
+    async def _on_failure(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
+        """Do what the app says about a failure. Return whether another worker follows."""
+        life = self._reports.life
+        if self._is_stopping or not isinstance(error, Exception):
+            return False
+        choice = None if isinstance(error, InputDeleted | WorkerStopped) else life.choice(error)
+        if choice is OnFailure.REPLACE:
+            self.failure = without_frames(error)
+            return True
+        life.fail()
+        if choice is OnFailure.STOP_APP:
+            await self._door.end_app(_HEARD_S)
+        if choice is None:
+            return False
+        raise WorkerStopped(f"{error}; on_exception says {choice.value}") from error
 
     async def _prepare(self) -> None:
         start = await prepare(
@@ -229,6 +252,9 @@ class Worker:
             self._gate.damage = None
             await self._repair(damage)
             return
+        if self._door.membership.is_app_ended:
+            raise WorkerStopped(f"app={self._plan.app}: another worker has failed and ends the app")
+        self._reports.life.settle(is_running=self._door.is_member and self._own.are_running)
         self._decisions.on_turn(self._runtime.clock.monotonic())
         await self._decide()
         await self._migrate()
@@ -264,8 +290,7 @@ class Worker:
             await asyncio.sleep(wait_s)
         if self._door.names.is_superseded:
             raise self._directory.is_copied()
-        if self._door.names.wanted is not None and (self._looking is None or self._looking.done()):
-            self._looking = self._runtime.spawn(self._look_at_name(), name="streams-name")
+        self._lookup.begin()
         for where, chunk in fetched:
             if (found := self._keys.look(where.topic, where.partition, chunk.keys)) is not None:
                 self._reports.misplaced(found)
@@ -287,23 +312,10 @@ class Worker:
         for task in running:
             for where in task.inputs:
                 task.task.set_at_end(where.topic, self._door.is_at_end(where))
+        if self._reports.life.is_paused:  # what was polled waits in the tasks, and commits go on
+            return
         self._has_more = await self._gate.run(self._process, running)
         self._has_more |= await await_calls(running)
-
-    async def _look_at_name(self) -> None:
-        """Describe the group beside the work, as soon as its coordinator answers."""
-        names, failures = self._door.names, 0
-        while (epoch := names.wanted) is not None:
-            try:
-                names.on_described(epoch, await self._door.group())
-            except KafkaError:
-                failures += 1
-                await asyncio.sleep(_LOOK.wait_s(failures, self._runtime.random))
-
-    async def _end_look(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
 
     async def _learn_ends(self, running: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()
@@ -312,7 +324,7 @@ class Worker:
             await self._door.learn_ends([where for task in running for where in task.inputs])
 
     def _wait_s(self) -> float:
-        if self._has_more:
+        if self._has_more and not self._reports.life.is_paused:
             return 0.0
         longest_s = self._settings[rows.poll_ms] / 1000
         if not any(each.is_touched for each in self.tasks.values()):
@@ -548,6 +560,35 @@ class Worker:
         self._decisions.on_damage()
         await self._decide()
         return bool(damaged)
+
+
+class NameLookup:
+    """Describes the group beside the work, as soon as its coordinator answers."""
+
+    def __init__(self, door: Door, runtime: Runtime) -> None:
+        self._door = door
+        self._runtime = runtime
+        self._looking: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look if the worker's watch over its name wants it."""
+        if self._door.names.wanted is not None and (self._looking is None or self._looking.done()):
+            self._looking = self._runtime.spawn(self._look(), name="streams-name")
+
+    async def _look(self) -> None:
+        names, failures = self._door.names, 0
+        while (epoch := names.wanted) is not None:
+            try:
+                names.on_described(epoch, await self._door.group())
+            except KafkaError:
+                failures += 1
+                await asyncio.sleep(_LOOK.wait_s(failures, self._runtime.random))
+
+    async def aclose(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
 
 
 async def existing(door: Door, topics: Sequence[str]) -> Mapping[str, TopicFacts] | None:
