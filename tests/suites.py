@@ -94,6 +94,7 @@ DEEP_FILES: Final = (
     "tests/connect/worker/test_standalone.py",
     "tests/connect/worker/test_workers.py",
     "tests/pipeline/test_killed.py",
+    "tests/streams/kafka/test_dead_letters.py",
     "tests/streams/kafka/test_kafka_answers.py",
     "tests/streams/real/test_bad_input.py",
     "tests/streams/real/test_foreign_keys.py",

@@ -356,11 +356,12 @@ class Streams:
         bounds = Bounds.of(stale, at_least)
         return AsyncQuery(lambda question: self.running.ask_later(store, question, wait_s), bounds)
 
-    def test(self, **options: Any) -> Driver:
-        """Return a driver that runs this app without a broker, in virtual time."""
+    def test(self, *, dead_letters: str = "", **options: Any) -> Driver:
+        """Return a driver that runs this app without a broker, in virtual time. `dead_letters` is
+        what the setting `errors.dead.letter.queue.topic.name` would say."""
         from moldau.streams.testing.driver import Driver
 
-        return Driver(self.plan(), **options)
+        return Driver(self.plan().with_dead_letters(dead_letters), **options)
 
     def _given(
         self, bootstrap: str, state: str, settings: Mapping[str, object] | None

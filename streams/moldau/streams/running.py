@@ -75,6 +75,7 @@ async def run_plan(
     place = place or WorkerSlot()
     life = place.reports.life
     life.begin()
+    plan = plan.with_dead_letters(settings.own[rows.dead_letter_topic])
     with ExitStack() as left:
         left.push(lambda kind, *_: life.end(is_failure=kind is not None))
         work = asyncio.ensure_future(_run_plan(plan, settings, runtime, place))

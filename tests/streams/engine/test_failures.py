@@ -77,6 +77,58 @@ def test_a_dead_letter_has_the_bytes_and_the_reason() -> None:
     assert dict(headers)["moldau.error.operator"] == b"in"
 
 
+def test_what_is_skipped_goes_to_the_topic_of_all_dead_letters_with_the_headers_of_kafka() -> None:
+    app = Streams("app", on_error="skip")
+    numbers = app.stream("in", int)
+    numbers.map_values(lambda value: 2 // value, on_error=dead_letter("own")).to("other")
+    numbers.map_values(lambda value: 3 // value, on_error=retry(1, then="skip")).to("third")
+    app.stream("poisoned", int).to("out")
+    driver = app.test(dead_letters="dead")
+    driver.pipe("in", 1, key=b"k", timestamp=7)
+    driver.pipe("in", 0, key=b"k", timestamp=7, headers=[("own", b"x")])
+    driver.advance(1_000)
+    driver.pipe_bytes("poisoned", b"poison")
+    assert driver.counters() == {"skipped": 0, "dead-lettered": 3}
+    ((key, value, timestamp, headers),) = driver.read_bytes("own")
+    assert (key, value, timestamp) == (b"k", b"0", 7)
+    kafka = [(name, found) for name, found in headers if name.startswith("__streams")]
+    assert headers[0] == ("own", b"x")
+    assert [name.removeprefix("__streams.errors.") for name, _ in kafka] == [
+        "exception", "message", "stacktrace", "topic", "partition", "offset",
+    ]  # fmt: skip
+    facts = dict(kafka)
+    stack = facts.pop("__streams.errors.stacktrace")
+    assert stack is not None
+    assert b"2 // value" in stack
+    assert list(facts.values()) == [
+        b"ZeroDivisionError", b"integer division or modulo by zero", b"in", b"0", b"1",
+    ]  # fmt: skip
+    by_retry, poisoned = (dict(headers) for *_, headers in driver.read_bytes("dead"))
+    assert by_retry["__streams.errors.offset"] == b"1"
+    assert poisoned["__streams.errors.topic"] == poisoned["moldau.error.topic"] == b"poisoned"
+
+
+def test_with_the_topic_an_app_that_fails_fails_and_a_timer_that_fails_is_skipped() -> None:
+    strict = Streams("strict")
+    strict.stream("in", int).to("out")
+    with pytest.raises(RecordFailed):
+        strict.test(dead_letters="dead").pipe_bytes("in", b"poison")
+
+    class Broken:
+        def __init__(self, context: Context) -> None:
+            context.schedule("1s", lambda now: 1 // 0, by="wall")
+
+        def process(self, record: Record) -> None: ...
+
+    app = Streams("app", on_error="skip")
+    app.stream("in", int).process(Broken, name="broken")
+    driver = app.test(dead_letters="dead")
+    driver.pipe("in", 1)
+    driver.advance(1_000)
+    assert driver.counters()["skipped"] == 1
+    assert driver.read_bytes("dead") == []
+
+
 def flaky(failures: int) -> tuple[Driver, list[int]]:
     calls: list[int] = []
 

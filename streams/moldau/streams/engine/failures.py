@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from traceback import format_exception
 from typing import Any, Final, Protocol
 
-from moldau.streams.engine.batches import Chunk
+from moldau.streams.engine.batches import Chunk, Headers
 from moldau.streams.engine.operators.deferred import DeferredOperator, WaitingRecord
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import operator_of
@@ -157,10 +158,10 @@ class Failures:
         self._give_up(self._policy(operator), place, cause, error)
 
     def _give_up(self, policy: Policy, place: RecordPlace, cause: Cause, error: Exception) -> None:
-        if policy.then == "skip":
+        if policy.dead_letter is not None:
+            self._bury(policy, place, cause, error)
+        elif policy.then == "skip":
             self._count("skipped")
-        elif policy.dead_letter is not None:
-            self._bury(policy.dead_letter, place, cause, error)
         else:
             raise RecordFailed(place, error) from error
 
@@ -185,10 +186,10 @@ class Failures:
     def settle_emission(self, emission: Emission, error: Exception) -> None:
         """Carry out the policy of an emit without attempts left. Raise if it is to fail."""
         policy = self._policy(emission.operator)
-        if policy.then == "skip":
+        if policy.dead_letter is not None and emission.step is not None:
+            self._bury_row(policy, emission, emission.step, error)
+        elif policy.then == "skip":
             self._count("skipped")
-        elif policy.dead_letter is not None and emission.step is not None:
-            self._bury_row(policy.dead_letter, emission, emission.step, error)
         else:
             raise self._operator_failed(emission, error) from error
 
@@ -204,7 +205,7 @@ class Failures:
         self.pending = [each for each in self.pending if each.due_ms > now_ms]
         return due
 
-    def _bury_row(self, dead_letter: str, emission: Emission, step: Step, error: Exception) -> None:
+    def _bury_row(self, policy: Policy, emission: Emission, step: Step, error: Exception) -> None:
         """Send the row of a failed emit to a dead-letter topic, with the reason in its headers. It
         is sent once for an operator, as a record is."""
         if emission.arguments is not self._buried_row:
@@ -222,10 +223,12 @@ class Failures:
             "app": self._program.app, "partition": str(self._partition),
             "operator": emission.operator, "exception": type(error).__name__, "message": str(error),
         }  # fmt: skip
-        self._outlets.add(dead_letter, *encoded, time, (*(headers or ()), *_reasons(reasons)))
+        reason = (*_reasons(reasons), *_kafka_reasons(policy, error, None))
+        assert policy.dead_letter is not None
+        self._outlets.add(policy.dead_letter, *encoded, time, (*(headers or ()), *reason))
         self._count("dead_lettered")
 
-    def _bury(self, dead_letter: str, place: RecordPlace, cause: Cause, error: Exception) -> None:
+    def _bury(self, policy: Policy, place: RecordPlace, cause: Cause, error: Exception) -> None:
         """Send the record, unchanged, to a dead-letter topic, with the reason in its headers. It is
         sent once for an operator, whatever number of its parts have failed there."""
         letter = place.topic, place.offset, place.operator
@@ -242,8 +245,10 @@ class Failures:
             "exception": type(error).__name__, "message": str(error),
         }  # fmt: skip
         own = () if chunk.headers is None else tuple(chunk.headers[index])
+        reason = (*_reasons(reasons), *_kafka_reasons(policy, error, place))
         record = chunk.keys[index], chunk.values[index], chunk.timestamps[index]
-        self._outlets.add(dead_letter, *record, own + _reasons(reasons))
+        assert policy.dead_letter is not None
+        self._outlets.add(policy.dead_letter, *record, (*own, *reason))
         self._count("dead_lettered")
 
     def _count(self, counter: str) -> None:
@@ -351,3 +356,24 @@ def _pause_ms(policy: Policy, operator: str, attempts: dict[str, int]) -> int:
 def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:
     """Return the facts of a failure as headers."""
     return tuple((f"moldau.error.{name}", text.encode()) for name, text in facts.items())
+
+
+def _kafka_reasons(policy: Policy, error: Exception, place: RecordPlace | None) -> Headers:
+    """Return the headers of a dead letter of Kafka Streams, in its order, if the policy has them.
+    What no single record has caused has no topic."""
+    if not policy.has_kafka_headers:
+        return ()
+    topic, partition, offset = (
+        (None, -1, -1) if place is None else (place.topic, place.partition, place.offset)
+    )
+    kind = type(error)
+    is_builtin = kind.__module__ == "builtins"
+    name = kind.__qualname__ if is_builtin else f"{kind.__module__}.{kind.__qualname__}"
+    facts = {
+        "exception": name, "message": str(error), "stacktrace": "".join(format_exception(error)),
+        "topic": topic, "partition": str(partition), "offset": str(offset),
+    }  # fmt: skip
+    return tuple(
+        (f"__streams.errors.{name}", None if text is None else text.encode())
+        for name, text in facts.items()
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from moldau.streams.expressions.tree import Expression
@@ -94,6 +94,26 @@ class Plan:
             step.on_error for each in self.programs for step in each.steps if step.on_error
         ]
         return found | {each.dead_letter for each in policies if each.dead_letter is not None}
+
+    def with_dead_letters(self, topic: str) -> Plan:
+        """Return the plan of an app that sends what it leaves out to a topic, "" for none. Records
+        of global tables go nowhere: no task reads them."""
+        if not topic:
+            return self
+        programs = tuple(
+            replace(
+                each,
+                on_error=each.on_error.sent_to(topic),
+                steps=tuple(
+                    step
+                    if step.on_error is None
+                    else replace(step, on_error=step.on_error.sent_to(topic))
+                    for step in each.steps
+                ),
+            )
+            for each in self.programs
+        )
+        return replace(self, programs=programs)
 
     def changelogs(self) -> dict[str, StoreSpec]:
         """Return the changelog topics that the app makes: name -> store."""

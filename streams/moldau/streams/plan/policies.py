@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.problems import TopologyError
@@ -18,6 +18,15 @@ class Policy:
     dead_letter: str | None = None
     retries: int = 0
     backoff_ms: int = 0
+    has_kafka_headers: bool = False
+    """Whether dead letters also have the headers of Kafka Streams (KIP-1034)."""
+
+    def sent_to(self, topic: str) -> Policy:
+        """Return the policy of an app with a topic for all dead letters: what is skipped goes
+        there, too. A topic of its own wins."""
+        if self.then == FAIL.then:
+            return self
+        return replace(self, dead_letter=self.dead_letter or topic, has_kafka_headers=True)
 
     @property
     def goes_on(self) -> bool:

@@ -23,6 +23,7 @@ from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.worker.settings import (
     AppSettings,
+    dead_letter_topic,
     group_protocol,
     max_task_idle_ms,
     num_standby_replicas,
@@ -68,6 +69,7 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     own = {name: each for name, each in given.items() if name == BATCH_RECORDS}
     settings = checked({name: each for name, each in given.items() if name not in own})
     _refuse_settings(settings)
+    plan = plan.with_dead_letters(settings.own[dead_letter_topic])
     most = batch_records(own)
     lakes = LakeVersions(plan.lake_tables)
     programs = {each.index: pickled(each) for each in plan.programs}

@@ -49,6 +49,10 @@ state_cleanup_delay_ms = Setting("state.cleanup.delay.ms", LONG, 600_000, check=
 accept_topology_changes = Setting("accept.topology.changes", BOOLEAN, False,
     doc="Start although stores, inputs or repartition topics are gone that the app had when it ran "
     "before, as `--accept-changes`. What was in them stays in their topics.")
+dead_letter_topic = Setting("errors.dead.letter.queue.topic.name", STRING, "",
+    doc="The topic of records that the app leaves out: those that a policy \"skip\" would drop go "
+    "there, with the reason in headers of moldau's and of Kafka Streams' names (KIP-1034), which "
+    "dead letters of other topics have then, too. Empty: none.")
 pattern_refresh_ms = Setting("pattern.refresh.interval.ms", LONG, 30_000, check=at_least(1),
     doc="How often an app that reads topics by a pattern looks for new ones.")
 application_server = Setting("application.server", STRING, "",
@@ -130,6 +134,7 @@ STREAMS_SETTINGS: Final = SettingTable(
         state_dir,
         state_cleanup_delay_ms,
         accept_topology_changes,
+        dead_letter_topic,
         pattern_refresh_ms,
         application_server,
         queries_listen,
