@@ -261,3 +261,97 @@ def test_the_changelog_of_windows_is_deleted_after_their_retention() -> None:
     config = windows().spec.changelog_config()
     assert config["cleanup.policy"] == "compact,delete"
     assert int(config["retention.ms"]) == HOUR + 24 * HOUR
+
+
+class Counts:
+    """Counts the records of a key since it was seen last; forwards the count and all keys."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.rows = context.store("rows")
+
+    def process(self, record: Record) -> None:
+        if record.value == 0:
+            self.context.forward(record.changed(value=[self.rows.delete(record.key), []]))
+            return
+        self.rows[record.key] = self.rows.get(record.key, 0) + record.value
+        assert record.key in self.rows
+        found = [self.rows[record.key], [key for key, _ in self.rows.items()]]
+        self.context.forward(record.changed(value=found))
+
+
+def counts_app(ttl: str = "1m") -> Streams:
+    app = Streams("app")
+    store = StateStore("rows", key=str, value=int, ttl=ttl)
+    app.stream("in", int, key=str).process(Counts, name="counts", stores=[store]).to("out")
+    return app
+
+
+def test_a_row_goes_when_its_time_to_live_is_over_and_the_changelog_says_so() -> None:
+    driver = counts_app().test()
+    driver.pipe("in", 1, key="a", timestamp=0)
+    driver.pipe("in", 1, key="b", timestamp=1)
+    driver.pipe("in", 1, key="c", timestamp=MINUTE - 1)
+    assert driver.store("rows") == {"a": 1, "b": 1, "c": 1}
+    driver.pipe("in", 1, key="c", timestamp=MINUTE)
+    assert driver.store("rows") == {"b": 1, "c": 2}
+    driver.pipe("in", 1, key="b", timestamp=MINUTE + 1)  # it begins anew
+    assert [each.value for each in driver.read("out")] == [
+        [1, ["a"]], [1, ["a", "b"]], [1, ["a", "b", "c"]], [2, ["b", "c"]], [1, ["b", "c"]],
+    ]  # fmt: skip
+    log = driver.changelogs["rows"]
+    assert (b"a", None, MINUTE) in zip(log.keys, log.values, log.timestamps, strict=True)
+    driver.restart(from_changelog=True)
+    assert driver.store("rows") == {"b": 1, "c": 2}
+    driver.pipe("in", 0, key="c", timestamp=2 * MINUTE)
+    assert [each.value for each in driver.read("out")] == [[None, []]]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.integers(0, 5 * MINUTE)),
+        max_size=30,
+    ),
+    st.integers(1, 7),
+)
+@settings(max_examples=50, deadline=None)
+def test_what_lives_depends_on_no_batch_commit_or_restart(
+    records: list[tuple[str, int, int]], every: int
+) -> None:
+    expected: list[Any] = []
+    rows: dict[str, tuple[int, int]] = {}
+    now = -1
+    for key, value, time in records:
+        now = max(now, time)
+        rows = {each: row for each, row in rows.items() if now - row[1] < MINUTE}
+        old = rows.pop(key, (None, 0))[0]
+        if value == 0:
+            expected.append([old, []])
+            continue
+        rows[key] = ((old or 0) + value, now)
+        expected.append([rows[key][0], sorted(rows)])
+    for batch, is_restarting in ((1, False), (every, True)):
+        driver = counts_app().test(batch=batch)
+        for index in range(0, len(records), every):
+            driver.pipe_all("in", records[index : index + every])
+            if is_restarting:
+                driver.restart(from_changelog=True)
+        assert [each.value for each in driver.read("out")] == expected
+        assert driver.store("rows") == {key: row[0] for key, row in rows.items()}
+
+
+def test_operators_with_one_store_share_the_time_that_ends_a_row() -> None:
+    app = Streams("app")
+    store = StateStore("rows", key=str, value=int, ttl="1m")
+    for name in ("one", "two"):
+        app.stream(name, int, key=str).process(Counts, name=name, stores=[store]).to(f"{name}-out")
+    driver = app.test()
+    driver.pipe("one", 1, key="a", timestamp=0)
+    driver.pipe("two", 1, key="b", timestamp=MINUTE)
+    driver.pipe("one", 1, key="a", timestamp=1)  # the time of the store is that of the other
+    assert [each.value for each in driver.read("one-out")] == [[1, ["a"]], [1, ["a", "b"]]]
+
+
+def test_a_time_to_live_must_be_above_zero() -> None:
+    with pytest.raises(TopologyError, match="ttl='0s' must be above 0"):
+        StateStore("rows", ttl="0s")

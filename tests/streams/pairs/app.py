@@ -214,7 +214,7 @@ def _stores() -> list[StateStore]:
     is_logged = CASE["store"] != "no changelog"
     types: Any = {"key": str, "value": int, "logged": is_logged}
     return [
-        StateStore("kept-rows", **types),
+        StateStore("kept-rows", ttl=_HOUR, **types),
         StateStore.windows("windows", size=WINDOW_MS, retention=_HOUR, **types),
         StateStore.sessions("sessions", retention=_HOUR, **types),
         StateStore.versions("versions", retention=_HOUR, **types),

@@ -23,7 +23,8 @@ _READABLE = op.TableSource | op.ToTable | op.Aggregate | op.TableAggregate | Res
 
 class StateStore:
     """A store of a user's operator. A changelog topic keeps its rows, unless `logged` is False.
-    `version` and `migrate` as for tables: how values get another form.
+    `version` and `migrate` as for tables: how values get another form. With `ttl="7d"` a row goes
+    when stream time is so far after its last `put`.
 
     `StateStore(...)` has one value for each key. The class methods make stores that keep values by
     time, for `retention`.
@@ -36,12 +37,15 @@ class StateStore:
         key: Any = Any,
         value: Any = Any,
         logged: bool = True,
+        ttl: Duration | None = None,
         version: int = 1,
         migrate: Migrations | None = None,
     ) -> None:
         spec = StoreSpec(
             name, StoreKind.KEY_VALUE, key_codec(key), stored_codec(value), is_logged=logged
         )
+        if ttl is not None:
+            spec = replace(spec, retention_ms=_positive(ttl, name, "ttl"), is_timed=True)
         self.spec = versioned(spec, version, migrate)
 
     @classmethod

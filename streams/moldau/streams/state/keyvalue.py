@@ -88,6 +88,8 @@ class KeyValueStore:
         # Times of deletions since the last flush.
         self.deleted: dict[Any, int] = {}
         self.undo: UndoLog | None = None
+        # The highest stream time of those who write to it, for rows with a time to live.
+        self.time = -1
         self._backing = PrefixedBacking(backing, _ROWS) if spec.is_timed else backing
         self._times = PrefixedBacking(backing, _TIMES) if spec.is_timed else None
         self._row_bytes = 64.0
@@ -190,6 +192,21 @@ class KeyValueStore:
             self.deleted[name] = timestamp
         self.dirty.setdefault(name, old)
         return old
+
+    def advance(self, time: int) -> int:
+        """Set the highest time, if this one is higher, and return it."""
+        if time > self.time:
+            if self.undo is not None:
+                self.undo.append((setattr, self, "time", self.time))
+            self.time = time
+        return self.time
+
+    def delete_before(self, time: int, limit: int) -> None:
+        """Delete the oldest rows of a timed store with a time before this one, `limit` at most."""
+        for each in self.first_times(b"", limit):
+            if _TIME.unpack_from(each)[0] >= time:
+                return
+            self.put(self.keys.codec.decode(each[_TIME.size :]), None, self.time)
 
     def _log(self, undo: UndoLog, name: Any, old: Entry | None) -> None:
         undo.append((put_back, self.cache, name, old))

@@ -46,7 +46,8 @@ class Migration:
 class StoreSpec:
     """The specification of a store.
 
-    `retention_ms` is None for stores that keep rows until they are deleted. `source_topic` names
+    `retention_ms` is None for stores that keep rows until they are deleted; in a key-value store of
+    a user it is the time to live of a row. `source_topic` names
     the input topic of a table. That topic is then the changelog: the store is restored from it, and
     nothing is written to it.
     """

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operator import NEVER, Clock, Current, Operator
-from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStores
+from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStore, UserStores
 from moldau.streams.plan.operations import Process
 from moldau.streams.problems import StreamsError
 from moldau.streams.state.journal import UndoLog
@@ -158,6 +158,7 @@ class ProcessOperator(Operator):
         self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
         self._context = Context(self, around, name)
         self._aged = [each for each in around[0].values() if isinstance(each, Aged)]
+        self._plain = [each for each in around[0].values() if isinstance(each, UserStore)]
         self._make = operation.make
         self._process: Callable[[Record], object] | None = None
         self._close: Callable[[], object] | None = None
@@ -166,6 +167,8 @@ class ProcessOperator(Operator):
         return self._on_record
 
     def start(self) -> None:
+        for each in self._plain:
+            each.begin()
         made = self._make(self._context)
         if iscoroutinefunction(made.process):
             raise StreamsError(
@@ -174,6 +177,10 @@ class ProcessOperator(Operator):
             )
         self._process = made.process
         self._close = getattr(made, "close", None)
+
+    def announce(self) -> None:
+        for each in self._plain:
+            each.expire_before_flush()
 
     def expire(self) -> None:
         for store in self._aged:

@@ -4,7 +4,9 @@ Key-value stores, windows, sessions and versions can be written. The rows of a t
 read. The objects here hide the entries, slices and encoded keys of the stores below.
 
 Invariant: windows, sessions and versions are kept for their retention, by the highest time that the
-store has seen. A `put` of something older changes nothing and returns False.
+store has seen. A `put` of something older changes nothing and returns False. A row with a time to
+live cannot be seen from the moment on when it is over; it is deleted by one of the next commits, so
+results do not depend on when a commit comes.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from typing import Any, NamedTuple
 
 from moldau.streams.engine.operator import Clock, Getter
 from moldau.streams.problems import StreamsError
-from moldau.streams.state.keyvalue import KeyValueStore
+from moldau.streams.state.keyvalue import Entry, KeyValueStore
 from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
 
 _FOREVER = 2**63 - 1
+_EXPIRED_MAX = 10_000
+"""So many rows whose time to live is over are deleted in one commit."""
 
 
 class UserStore:
@@ -28,35 +32,65 @@ class UserStore:
     def __init__(self, store: KeyValueStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._ttl_ms = store.spec.retention_ms
 
     def get(self, key: Any, default: Any = None) -> Any:
-        entry = self._store.get(key)
+        entry = self._entry(key)
         return default if entry is None else entry[0]
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key. Change a value by putting another, not in place."""
-        self._store.put(key, value, max(self._clock.time, 0))
+        """Set the value of a key. Change a value by putting another, not in place. With a time to
+        live the row begins a new one."""
+        self._store.put(key, value, self._now())
 
     def delete(self, key: Any) -> Any:
         """Remove a key, and return its value or None."""
-        entry = self._store.put(key, None, max(self._clock.time, 0))
+        entry = self._entry(key)
+        self._store.put(key, None, self._now())
         return None if entry is None else entry[0]
 
     def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """Yield rows with keys from `first` to `last`, both included, in the order of bytes."""
         for key, entry in list(self._store.items(first, last)):
-            yield key, entry[0]
+            if self._ttl_ms is None or entry[1] >= self._first():
+                yield key, entry[0]
 
     def __contains__(self, key: Any) -> bool:
-        return self._store.get(key) is not None
+        return self._entry(key) is not None
 
     def __getitem__(self, key: Any) -> Any:
-        entry = self._store.get(key)
+        entry = self._entry(key)
         if entry is None:
             raise KeyError(key)
         return entry[0]
 
     __setitem__ = put
+
+    def begin(self) -> None:
+        """Take the time that the operator has kept over a restart."""
+        self._now()
+
+    def expire_before_flush(self) -> None:
+        """Delete rows whose time to live is over, some at a time: the changelog hears of each."""
+        if self._ttl_ms is not None:
+            self._store.delete_before(self._first(), _EXPIRED_MAX)
+
+    def _entry(self, key: Any) -> Entry | None:
+        entry = self._store.get(key)
+        if entry is None or self._ttl_ms is None:
+            return entry
+        return entry if entry[1] >= self._first() else None
+
+    def _first(self) -> int:
+        """Return the first time of a row that can be seen."""
+        assert self._ttl_ms is not None
+        return self._now() - self._ttl_ms + 1
+
+    def _now(self) -> int:
+        """Return the time of a row that is put now: operators with one store whose rows have a time
+        to live share its highest time."""
+        now = self._clock.time if self._ttl_ms is None else self._store.advance(self._clock.time)
+        return max(now, 0)
 
 
 class TableRows:
