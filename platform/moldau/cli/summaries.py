@@ -8,7 +8,7 @@ SUMMARIES: Final = {
     "acl": "Access rules (ACLs): list, add, remove, explain, suggest.",
     "apply": "Make topics, users, rules, quotas, schemas and connectors as in YAML files.",
     "backup": "Store a cluster in a bucket or a folder: topics, records, groups, rules, quotas.",
-    "cluster": "The cluster: up, describe, features, top, quorum, log-dirs, versions.",
+    "cluster": "The cluster: up, check, roll, balance, describe, features, top, quorum, ...",
     "completion": "The script that lets bash, zsh or fish complete commands, topics and groups.",
     "config": "Settings of topics, brokers and groups: describe, set, unset.",
     "console": "Show a cluster in the browser: topics, messages, groups. Any Kafka will do.",

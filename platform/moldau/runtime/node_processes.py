@@ -153,6 +153,17 @@ def outputs_of(
     return [_output(each, timeout_s) for each in running]
 
 
+def run_program(words: Sequence[str], timeout_s: float) -> int | None:
+    """Run a program of the user, whose output is that of this process. Return its exit code; None
+    if it took too long, and was killed."""
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()) as process:  # noqa: S603 (the user's own command)
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return None
+
+
 def _output(process: subprocess.Popen[str], timeout_s: float) -> tuple[int | None, str, str]:
     try:
         out, err = process.communicate(timeout=timeout_s)

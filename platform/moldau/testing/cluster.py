@@ -300,6 +300,10 @@ class Cluster:
         if child.wait(STOP_SECONDS) is None:
             raise ClusterFailed(f"node {node_id} does not stop", log=self.log_path_of(node_id))
 
+    def begin_stop(self, node_id: int) -> None:
+        """Ask a node to stop, as `stop` does, without waiting for its end."""
+        self._child(node_id).terminate()
+
     def pause(self, node_id: int) -> None:
         """Pause the process of a node; its connections stay open."""
         self._child(node_id).pause()

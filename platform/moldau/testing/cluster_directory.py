@@ -13,6 +13,7 @@ from moldau.config.properties import format_properties
 from moldau.errors import MoldauError
 from moldau.ids import RandomBytes, format_uuid, new_uuid
 from moldau.runtime.files import Files
+from moldau.runtime.real_files import RealFiles
 
 CONTROLLERS_FROM: Final = 101
 """The first id of a node that is only a controller."""
@@ -22,8 +23,44 @@ _CLUSTER_ID: Final = "cluster.id"
 _FORMATTED: Final = "meta.properties"
 
 
+_RESTART: Final = ".restart"
+
+
 class ClusterFailed(MoldauError):
     """A node did not start, or ended by itself, or does not exist; the text says why."""
+
+
+class RestartMarks:
+    """Files that ask the `moldau cluster up` of a directory to restart a node. It removes a mark
+    when the node is up again."""
+
+    def __init__(self, directory: str) -> None:
+        """Raise ClusterFailed if the directory is not that of a cluster."""
+        self.directory = directory
+        self._files = RealFiles()
+        if not self._files.exists(f"{directory}/{_CLUSTER_ID}"):
+            raise ClusterFailed(
+                "no cluster was started there: give the --data of `moldau cluster up`",
+                directory=directory,
+            )
+
+    def make(self, node_id: int) -> None:
+        """Ask for the restart. Raise ClusterFailed if the directory has no such node."""
+        if node_id not in _known_nodes(self._files, self.directory):
+            raise ClusterFailed(f"node {node_id} is not of this cluster", directory=self.directory)
+        self._files.write_text_atomic(self._path(node_id), "")
+
+    def has(self, node_id: int) -> bool:
+        """Whether the node is still to be restarted."""
+        return self._files.exists(self._path(node_id))
+
+    def remove(self, node_id: int) -> None:
+        """End the request, if there is one."""
+        if self.has(node_id):
+            self._files.remove(self._path(node_id))
+
+    def _path(self, node_id: int) -> str:
+        return f"{self.directory}/{FOLDER}{node_id}{_RESTART}"
 
 
 def check_known_nodes(

@@ -1,4 +1,4 @@
-"""`moldau cluster`: run a cluster, and show brokers, features, quorum, disks and API versions."""
+"""`moldau cluster`: run, roll and balance a cluster, and show what it has and what is at risk."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_balance import add_balance, balance
+from moldau.cli.commands.cluster_check import add_check, check
 from moldau.cli.commands.cluster_connection import on_cluster, opened_admin
 from moldau.cli.commands.cluster_controller import (
     all_brokers,
     described_quorum,
     leading_controller,
 )
+from moldau.cli.commands.cluster_roll import add_roll, roll
 from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import binary_size, whole
@@ -284,6 +287,30 @@ command = ActionCommand(
             "Runs nodes that are brokers and controllers, each in a process of its own, until "
             "Ctrl-C. What they have is kept in --data.",
             has_cluster=False,
+        ),
+        Action(
+            "check",
+            "what could not be read or written if a node died now",
+            add_check,
+            check,
+            "Looks at each node and rack: partitions, the metadata quorum, and which brokers "
+            "clients begin with. The exit code is 1 if anything is at risk.",
+        ),
+        Action(
+            "roll",
+            "restart or upgrade every node, one after the other",
+            add_roll,
+            roll,
+            "Restarts a node only while all replicas and voters are in sync; the active controller "
+            "is the last. If it is cut short, the same command goes on.",
+        ),
+        Action(
+            "balance",
+            "move replicas and leaders until brokers have about the same load",
+            add_balance,
+            balance,
+            "Shows the plan; --execute carries it out. If it is cut short, the same command goes "
+            "on.",
         ),
         Action("describe", "its id, its brokers, its features", _nothing, _describe),
         Action(

@@ -1,7 +1,7 @@
 """`moldau cluster up`: run several nodes on this machine, until Ctrl-C.
 
 A node that fails is restarted. A node that was stopped on purpose, as for `moldau broker
-decommission`, stays stopped.
+decommission`, stays stopped. One that `moldau cluster roll` has marked is stopped and started.
 """
 
 from __future__ import annotations
@@ -179,29 +179,47 @@ def _start(cluster: Cluster, context: Context) -> None:
 def _watch(cluster: Cluster, context: Context) -> int:
     """Report each node that ends, and restart the failed ones. Return when none is left."""
     from moldau.runtime.node_processes import pause_s
+    from moldau.testing.cluster_directory import RestartMarks
 
     restarts = {node_id: Restarts(RESTARTS) for node_id in cluster.node_ids}
     running = set(cluster.node_ids)
     starting: set[int] = set()
+    stopping: set[int] = set()
+    stopped: set[int] = set()
+    marks = RestartMarks(cluster.directory)
     for node_id in running:
         restarts[node_id].on_up(_now_ms())
+        marks.remove(node_id)  # of a roll that ended before this start
     while running or any(each.due_ms is not None for each in restarts.values()):
         pause_s(LOOK_SECONDS)
         for node_id in sorted(starting):
             if cluster.has_come_up(node_id):
                 starting.discard(node_id)
+                marks.remove(node_id)
                 restarts[node_id].on_up(_now_ms())
                 _report(context, f"node {node_id} is up again at {cluster.address_of(node_id)}")
+        for node_id in sorted(running - starting - stopping):
+            if marks.has(node_id):
+                _report(context, f"node {node_id} is restarted, as a roll asks")
+                cluster.begin_stop(node_id)
+                stopping.add(node_id)
         for node_id in sorted(running):
             code = cluster.exit_code(node_id)
-            if code is not None:
-                running.discard(node_id)
-                starting.discard(node_id)
+            if code is None:
+                continue
+            running.discard(node_id)
+            starting.discard(node_id)
+            if not code:
+                stopped.add(node_id)
+            if node_id not in stopping:
                 pause_ms = restarts[node_id].on_failure(_now_ms()) if code else None
                 _report(context, _end_of(cluster, node_id, code, pause_ms))
         for node_id, each in restarts.items():
-            if each.take_due(_now_ms()):
+            is_rolled = node_id in stopped | stopping - running and marks.has(node_id)
+            if each.take_due(_now_ms()) or is_rolled:
                 cluster.launch(node_id)
+                stopping.discard(node_id)
+                stopped.discard(node_id)
                 running.add(node_id)
                 starting.add(node_id)
     _report(context, "no node is left")

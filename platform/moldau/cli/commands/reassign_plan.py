@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moldau.cli.command import UsageError
-
-Place = tuple[str, int]
-Replicas = tuple[int, ...]
+from moldau.operations.balance import Brokers as Brokers
+from moldau.operations.balance import Place as Place
+from moldau.operations.balance import Replicas as Replicas
+from moldau.operations.balance import level_counts
 
 _VERSION: Final = 1
 _ANY: Final = "any"
@@ -76,17 +76,6 @@ def _row(row: Any, where: str) -> tuple[Place, Replicas]:
     return (topic, number), tuple(replicas)
 
 
-@dataclass(frozen=True, slots=True)
-class Brokers:
-    """The brokers that may have replicas, with their racks."""
-
-    racks: Mapping[int, str | None]
-
-    def rack_of(self, broker: int) -> str | int:
-        """Return the rack of a broker; a broker without a rack counts as a rack of its own."""
-        return self.racks.get(broker) or broker
-
-
 def spread(
     current: Mapping[Place, Sequence[int]], brokers: Brokers, factor: int | None = None
 ) -> dict[Place, Replicas]:
@@ -109,8 +98,7 @@ def spread(
         counts.update(chosen)
     for place, chosen in placed.items():
         _fill(chosen, factor or len(current[place]), brokers, counts)
-    _level(placed, brokers, counts)
-    _level_leaders(placed)
+    level_counts(placed, brokers)
     return {place: tuple(chosen) for place, chosen in placed.items()}
 
 
@@ -152,50 +140,3 @@ def _fill(chosen: list[int], wanted: int, brokers: Brokers, counts: Counter[int]
         )
         chosen.append(best)
         counts[best] += 1
-
-
-def _level(placed: Mapping[Place, list[int]], brokers: Brokers, counts: Counter[int]) -> None:
-    """Move replicas from the fullest broker to the emptiest possible one, as long as that helps."""
-    while True:
-        ordered = sorted(counts, key=lambda each: (counts[each], each))
-        pair = next(
-            (
-                (chosen, full, empty)
-                for full in reversed(ordered)
-                for empty in ordered
-                if counts[full] - counts[empty] > 1
-                for chosen in placed.values()
-                if _may_replace(chosen, full, empty, brokers)
-            ),
-            None,
-        )
-        if pair is None:
-            return
-        chosen, full, empty = pair
-        chosen[chosen.index(full)] = empty
-        counts[full] -= 1
-        counts[empty] += 1
-
-
-def _may_replace(chosen: Collection[int], old: int, new: int, brokers: Brokers) -> bool:
-    if old not in chosen or new in chosen:
-        return False
-    after = [new if each == old else each for each in chosen]
-    return len({*map(brokers.rack_of, after)}) >= len({*map(brokers.rack_of, chosen)})
-
-
-def _level_leaders(placed: Mapping[Place, list[int]]) -> None:
-    """Reorder replicas so that brokers lead equally often: the first replica is preferred."""
-    leads = Counter({each: 0 for chosen in placed.values() for each in chosen})
-    leads.update(chosen[0] for chosen in placed.values())
-    is_better = True
-    while is_better:
-        is_better = False
-        for chosen in placed.values():
-            best = min(chosen, key=lambda each: (leads[each], chosen.index(each)))
-            if leads[chosen[0]] - leads[best] > 1:
-                leads[chosen[0]] -= 1
-                leads[best] += 1
-                chosen.remove(best)
-                chosen.insert(0, best)
-                is_better = True
