@@ -28,7 +28,7 @@ from moldau.streams import (
 )
 from moldau.streams.app import LakeOptions, SourceOptions
 from moldau.streams.dsl.grouped import Cogrouped
-from moldau.streams.dsl.options import JoinOptions, TableOptions
+from moldau.streams.dsl.options import JoinOptions, RowOptions, StateStoreOptions, TableOptions
 from moldau.streams.dsl.table import GroupedTable
 from moldau.streams.testing.driver import Driver
 
@@ -54,6 +54,8 @@ _OPTIONS: Final = {
     "LakeOptions": LakeOptions,
     "TableOptions": TableOptions,
     "JoinOptions": JoinOptions,
+    "RowOptions": RowOptions,
+    "StateStoreOptions": StateStoreOptions,
 }
 _UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 

@@ -215,7 +215,7 @@ def _stores() -> list[StateStore]:
     types: Any = {"key": str, "value": int, "logged": is_logged}
     return [
         StateStore("kept-rows", ttl=_HOUR, **types),
-        StateStore.windows("windows", size=WINDOW_MS, retention=_HOUR, **types),
+        StateStore.windows("windows", size=WINDOW_MS, retention=_HOUR, in_memory=True, **types),
         StateStore.sessions("sessions", retention=_HOUR, **types),
         StateStore.versions("versions", retention=_HOUR, **types),
     ]

@@ -22,7 +22,8 @@ Migrations = Mapping[int, Callable[[Any], Any]]
 
 class TableOptions(TypedDict, total=False):
     """`emit`: "commit" (the last update of each key at a commit), "every", and for windows "close".
-    `logged` False keeps no changelog: the state is lost with the machine. `retain` keeps windows
+    `logged` False keeps no changelog: the state is lost with the machine. `in_memory` keeps rows
+    without a disk: each start restores them from the changelog. `retain` keeps windows
     for queries this long. `config` has settings of the changelog topic. `versioned` keeps the
     history of each key this long (to_table). `type` is the type of the values. `on_error` is the
     policy for records that fail in the aggregate. `version` counts the forms that values have had,
@@ -31,6 +32,7 @@ class TableOptions(TypedDict, total=False):
 
     emit: Literal["commit", "every", "close"]
     logged: bool
+    in_memory: bool
     retain: Duration
     config: dict[str, str]
     type: Any
@@ -38,6 +40,21 @@ class TableOptions(TypedDict, total=False):
     on_error: Policy | str | None
     version: int
     migrate: Migrations
+
+
+class RowOptions(TypedDict, total=False):
+    """`logged` False keeps no changelog. `in_memory` keeps rows without a disk: each start restores
+    them from the changelog."""
+
+    logged: bool
+    in_memory: bool
+
+
+class StateStoreOptions(RowOptions, total=False):
+    """Options of rows, and `version` and `migrate` as for tables: how values get another form."""
+
+    version: int
+    migrate: Migrations | None
 
 
 class StepOptions(TypedDict, total=False):
@@ -99,6 +116,7 @@ def store_of(
         retention_ms=retention_ms,
         is_logged=options.get("logged", True),
         window_ms=window_ms,
+        is_in_memory=options.get("in_memory", False),
         topic_config=options.get("config", {}),
     )
     return versioned(found, options.get("version", 1), options.get("migrate"))

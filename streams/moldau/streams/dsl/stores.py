@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from moldau.streams.dsl.joins import same_app
 from moldau.streams.dsl.node import Node
-from moldau.streams.dsl.options import Migrations, versioned
+from moldau.streams.dsl.options import RowOptions, StateStoreOptions, check_options, versioned
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
@@ -23,8 +23,7 @@ _READABLE = op.TableSource | op.ToTable | op.Aggregate | op.TableAggregate | Res
 
 class StateStore:
     """A store of a user's operator. A changelog topic keeps its rows, unless `logged` is False.
-    `version` and `migrate` as for tables: how values get another form. With `ttl="7d"` a row goes
-    when stream time is so far after its last `put`.
+    With `ttl="7d"` a row goes when stream time is so far after its last `put`.
 
     `StateStore(...)` has one value for each key. The class methods make stores that keep values by
     time, for `retention`.
@@ -36,17 +35,21 @@ class StateStore:
         *,
         key: Any = Any,
         value: Any = Any,
-        logged: bool = True,
         ttl: Duration | None = None,
-        version: int = 1,
-        migrate: Migrations | None = None,
+        **options: Unpack[StateStoreOptions],
     ) -> None:
+        check_options(f"store {name}", options, StateStoreOptions)
         spec = StoreSpec(
-            name, StoreKind.KEY_VALUE, key_codec(key), stored_codec(value), is_logged=logged
+            name,
+            StoreKind.KEY_VALUE,
+            key_codec(key),
+            stored_codec(value),
+            is_logged=options.get("logged", True),
+            is_in_memory=options.get("in_memory", False),
         )
         if ttl is not None:
             spec = replace(spec, retention_ms=_positive(ttl, name, "ttl"), is_timed=True)
-        self.spec = versioned(spec, version, migrate)
+        self.spec = versioned(spec, options.get("version", 1), options.get("migrate"))
 
     @classmethod
     def windows(
@@ -57,7 +60,7 @@ class StateStore:
         retention: Duration,
         key: Any = Any,
         value: Any = Any,
-        logged: bool = True,
+        **options: Unpack[RowOptions],
     ) -> StateStore:
         """Make a store by key and window: `put(key, value, start)`, `fetch(key, first, last)`."""
         size_ms = _positive(size, name, "size")
@@ -66,7 +69,7 @@ class StateStore:
             raise TopologyError(
                 f"store {name}: retention={retention!r} must cover a window of size={size!r}"
             )
-        found = cls._kept(name, StoreKind.WINDOW, retention_ms, (key, value), logged=logged)
+        found = cls._kept(name, StoreKind.WINDOW, retention_ms, (key, value), options)
         found.spec = replace(found.spec, window_ms=size_ms, windows=f"of {size_ms} ms")
         return found
 
@@ -78,11 +81,11 @@ class StateStore:
         retention: Duration,
         key: Any = Any,
         value: Any = Any,
-        logged: bool = True,
+        **options: Unpack[RowOptions],
     ) -> StateStore:
         """Make a store by key and session: `put(key, start, end, value)`, `find(key, ...)`."""
         retention_ms = _positive(retention, name, "retention")
-        found = cls._kept(name, StoreKind.SESSION, retention_ms, (key, value), logged=logged)
+        found = cls._kept(name, StoreKind.SESSION, retention_ms, (key, value), options)
         found.spec = replace(found.spec, slice_ms=retention_ms)
         return found
 
@@ -94,17 +97,23 @@ class StateStore:
         retention: Duration,
         key: Any = Any,
         value: Any = Any,
-        logged: bool = True,
+        **options: Unpack[RowOptions],
     ) -> StateStore:
         """Make a store by key and time: `put(key, value, time)`, `as_of(key, time)`."""
         retention_ms = _positive(retention, name, "retention")
-        return cls._kept(name, StoreKind.VERSIONED, retention_ms, (key, value), logged=logged)
+        return cls._kept(name, StoreKind.VERSIONED, retention_ms, (key, value), options)
 
     @classmethod
     def _kept(
-        cls, name: str, kind: StoreKind, retention_ms: int, types: tuple[Any, Any], *, logged: bool
+        cls,
+        name: str,
+        kind: StoreKind,
+        retention_ms: int,
+        types: tuple[Any, Any],
+        options: RowOptions,
     ) -> StateStore:
-        found = cls(name, key=types[0], value=types[1], logged=logged)
+        check_options(f"store {name}", options, RowOptions)
+        found = cls(name, key=types[0], value=types[1], **options)
         found.spec = replace(found.spec, kind=kind, retention_ms=retention_ms)
         return found
 

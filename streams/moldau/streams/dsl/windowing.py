@@ -105,6 +105,7 @@ def _sliding(
         stored_codec(record),
         retention_ms=2 * (size + 1) + windows.grace_ms,
         is_logged=store.is_logged,
+        is_in_memory=store.is_in_memory,
         has_duplicates=True,
         slice_ms=slice_of(size + 1, 2 * (size + 1) + windows.grace_ms),
     )

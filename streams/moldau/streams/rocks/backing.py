@@ -171,7 +171,7 @@ class RocksBacking:
             (row for row in self._written.items() if row[0] >= first and _ends_after(end, row[0])),
             reverse=is_reverse,
         )
-        yield from _merged(below, above, is_reverse=is_reverse)
+        yield from merged_rows(below, above, is_reverse=is_reverse)
 
     def _committed_rows(
         self, first: bytes, end: bytes | None, is_reverse: bool
@@ -246,7 +246,7 @@ def _without(
             yield row
 
 
-def _merged(
+def merged_rows(
     below: Iterator[tuple[bytes, bytes]], above: Sequence[Row], *, is_reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the rows of both by key; a row of `above` replaces the one of the same key below."""

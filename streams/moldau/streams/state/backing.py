@@ -106,7 +106,10 @@ class MemoryBacking:
 
     def __init__(self) -> None:
         self._rows: dict[bytes, bytes] = {}
-        self._keys: list[bytes] | None = []
+        self._keys: list[bytes] = []
+        # What has changed of the keys since they were sorted last.
+        self._added: list[bytes] = []
+        self._has_deleted = False
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -130,10 +133,10 @@ class MemoryBacking:
         for key, value in rows:
             if value is None:
                 if self._rows.pop(key, None) is not None:
-                    self._keys = None
+                    self._has_deleted = True
             else:
                 if key not in self._rows:
-                    self._keys = None
+                    self._added.append(key)
                 self._rows[key] = value
 
     def delete_range(self, first: bytes, end: bytes) -> None:
@@ -144,6 +147,12 @@ class MemoryBacking:
         del keys[low:high]
 
     def _sorted(self) -> list[bytes]:
-        if self._keys is None:
-            self._keys = sorted(self._rows)
+        if self._has_deleted:
+            # A key that was deleted and added again is in both lists.
+            self._keys = list({key: None for key in self._keys + self._added if key in self._rows})
+        else:
+            self._keys += self._added
+        if self._has_deleted or self._added:
+            self._keys.sort()  # quick: most of it is in order
+            self._added, self._has_deleted = [], False
         return self._keys

@@ -69,6 +69,8 @@ class StoreSpec:
     is_timed: bool = False
     # For windowed aggregates: the windows as text, without what may change while they are kept.
     windows: str | None = None
+    # Whether workers keep the rows in memory, and restore them from the changelog at each start.
+    is_in_memory: bool = False
     topic_config: dict[str, str] = field(default_factory=dict)
     # The version of the values, and by earlier version how they become those of the next one.
     version: int = 1

@@ -11,6 +11,7 @@ from moldau.streams.problems import StateError
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
 from moldau.streams.worker.committer import CommittedOffset, is_marked
 from moldau.streams.worker.door import TopicPartition
+from moldau.streams.worker.memory_stores import StoresInMemory
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import (
@@ -72,12 +73,14 @@ class TaskMaker:
 
     def _open(self, task_id: TaskId, program: Program) -> Database:
         path = self._directory.of_task(str(task_id))
-        kinds = store_kinds(program.stores)
+        kinds = store_kinds(each for each in program.stores if not each.is_in_memory)
         try:
-            return self._open_database(path, kinds)
+            disk = self._open_database(path, kinds)
         except StoreCorrupted as error:
             self._rename(task_id, path, error)
-            return self._open_database(path, kinds)
+            disk = self._open_database(path, kinds)
+        held = {each.name: each.kind.value for each in program.stores if each.is_in_memory}
+        return StoresInMemory(disk, held) if held else disk
 
     def set_aside(self, damaged: WorkerTask) -> None:
         """Rename the files of a closed task that is damaged."""
