@@ -6,7 +6,7 @@ A task shares with users' operators the record that runs, and a request to commi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.state.journal import UndoLog
@@ -21,6 +21,8 @@ ForwardRecord = Callable[[Any, Any, int, Headers | None], None]
 # forward(key, new value, old value, time, headers)
 
 NEVER = 2**63 - 1
+UNKNOWN_TIME: Final = -1
+"""The time of the clock that an operator has not seen yet."""
 
 
 def _nowhere() -> None:

@@ -25,6 +25,7 @@ from moldau.streams.engine.failures import BatchFailures, Cause, EmissionUnit, F
 from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.network import Network
+from moldau.streams.engine.operator import UNKNOWN_TIME
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.restored import RestoredTimes, kept_by_source
 from moldau.streams.engine.spans import TaskSpans
@@ -383,7 +384,7 @@ class Task:
 
     def flush(self) -> Mapping[str, ChangelogRecords]:
         assert self._unfinished is None, "stores hold records that no position covers"
-        self._start(0)
+        self._start(UNKNOWN_TIME)  # a task that goes before it has run
         self.network.end()
         self._check_pending()
         if not self._is_announced:

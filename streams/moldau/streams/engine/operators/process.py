@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from inspect import iscoroutinefunction
 from typing import Any, Literal
 
+from moldau.streams.cron import CronTimes, cron_times, is_cron
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.operator import NEVER, Clock, Current, Operator
+from moldau.streams.engine.operator import NEVER, UNKNOWN_TIME, Clock, Current, Operator
 from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStore, UserStores
 from moldau.streams.plan.operations import Process
 from moldau.streams.problems import StreamsError
@@ -39,10 +40,16 @@ class Record:
 class Timer:
     """A repeated call. `cancel()` ends it."""
 
-    interval_ms: int
+    interval: int | CronTimes
     call: Callable[[int], object]
     due: int
     undo: UndoLog | None = None
+
+    def following(self, now: int) -> int:
+        """Return when it is due next, after calls that were missed."""
+        if isinstance(self.interval, CronTimes):
+            return self.interval.after(now)
+        return self.due + ((now - self.due) // self.interval + 1) * self.interval
 
     def cancel(self) -> None:
         self.move(NEVER)
@@ -130,7 +137,21 @@ class Context:
         *,
         by: Literal["stream", "wall"] = "stream",
     ) -> Timer:
-        """Call `call(now_ms)` every `interval`, by stream time or by the wall clock."""
+        """Call `call(now_ms)` every `interval`, by stream time or by the wall clock.
+
+        By the wall clock the interval may be times of cron in UTC: `"0 3 * * *"` is each day at
+        three. Of times that pass while the app does not run none is made up for.
+        """
+        if is_cron(interval):
+            where = f"operator={self.name}: schedule"
+            if by != "wall":
+                raise StreamsError(f'{where}: {interval!r} needs by="wall": cron is of the clock')
+            times = cron_times(str(interval), where)
+            now = self._operator.now_ms
+            due = UNKNOWN_TIME if now == UNKNOWN_TIME else times.after(now)
+            timer = Timer(times, call, due, self._operator.undo)
+            self._operator.add(timer, by)
+            return timer
         interval_ms = milliseconds(interval, f"{self.name} schedule")
         if interval_ms <= 0:
             raise StreamsError(f"operator={self.name}: schedule: {interval!r} must be above 0")
@@ -218,7 +239,8 @@ class ProcessOperator(Operator):
     def _due(self, by: str, now: int) -> Iterator[Timer]:
         """Yield each due timer once, however far time has jumped, with its next time set."""
         for timer in list(self._timers[by]):
-            if timer.due <= now:
-                missed = (now - timer.due) // timer.interval_ms
-                timer.move(timer.due + (missed + 1) * timer.interval_ms)
+            if timer.due == UNKNOWN_TIME:
+                timer.move(timer.following(now))
+            elif timer.due <= now:
+                timer.move(timer.following(now))
                 yield timer
