@@ -3,20 +3,17 @@ works, without an engine and without a cluster of machines."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
 from argparse import ArgumentParser, Namespace
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator
 from configparser import ConfigParser
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from moldau.broker.settings import BROKER_SETTINGS
 from moldau.client.sync import Admin
@@ -26,12 +23,11 @@ from moldau.console.access.roles import Login, Role
 from moldau.console.command import command as console
 from moldau.console.options import VisitorOptions, check_options
 from moldau.runtime.http_door import ALLOWED_HOSTS_VARIABLE
-from tests.peers.eventually import eventually
-from tests.testing.images import BIN, DOCKER, Machine, Service, service, stop_all
+from tests.testing.charts import CHART, await_ready, containers, helm, rendered
+from tests.testing.images import BIN, DOCKER, Machine, service, stop_all
 from tests.testing.round_trip import sends_and_reads
 
 UNIT: Final = DOCKER / "systemd" / "moldau-broker.service"
-CHART: Final = DOCKER / "helm" / "moldau"
 EVERYTHING: Final = "connect.enabled=true,registry.enabled=true,console.enabled=true"
 ISSUER: Final = "https://id.example.org"
 OIDC: Final = (
@@ -54,32 +50,6 @@ def unit() -> ConfigParser:
     found.optionxform = str  # type: ignore[assignment, method-assign]
     found.read_string(UNIT.read_text())
     return found
-
-
-def helm(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run helm on the chart. `.ci/run` says how it is built where it is not installed."""
-    go = Path.home() / "go" / "bin"
-    program = shutil.which("helm", path=f"{os.environ['PATH']}:{go}")
-    if program is None:
-        pytest.skip("helm is not installed")
-    return subprocess.run(  # noqa: S603
-        [program, words[0], *words[1:]], capture_output=True, text=True, check=False
-    )
-
-
-def rendered(values: str, *more: str, release: str = "kafka") -> list[dict[str, Any]]:
-    """The objects of the chart, released under this name."""
-    done = helm("template", release, str(CHART), "--set", values, *more)
-    assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
-
-
-def containers(objects: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each workload with its container."""
-    for each in objects:
-        if each["kind"] in ("StatefulSet", "Deployment"):
-            (container,) = each["spec"]["template"]["spec"]["containers"]
-            yield each, container
 
 
 @pytest.mark.real
@@ -121,18 +91,6 @@ def test_the_unit_formats_and_starts_a_broker(tmp_path: Path) -> None:
         await_ready(machine, running)
         sends_and_reads(at, "of-a-service")
         assert running.stop() == 0
-
-
-def await_ready(machine: Machine, running: Service) -> None:
-    """The readiness page answers, or the process ended."""
-    url = machine.here(running.name, "http://localhost:9404/readyz")
-
-    def is_ready() -> bool:
-        assert running.process.poll() is None, running.log.read_text()
-        done = subprocess.run(["curl", "-fsS", url], capture_output=True, check=False)  # noqa: S603, S607
-        return done.returncode == 0
-
-    eventually(is_ready, within_s=120)
 
 
 @pytest.mark.real
@@ -216,7 +174,7 @@ def test_the_console_of_the_chart_asks_for_a_login() -> None:
     (config,) = (
         each
         for each in rendered(f"console.enabled=true,console.login.secret=keys,{roles}")
-        if each["kind"] == "ConfigMap"
+        if each["metadata"]["name"] == "kafka-console-roles"
     )
     policy = read_policy(config["data"]["roles.yaml"], "roles.yaml").policy
     assert policy.visitor(Login("ann")).role is Role.ADMIN

@@ -32,6 +32,33 @@ app.kubernetes.io/component: {{ .component }}
 
 {{- define "moldau.bootstrap" -}}{{ include "moldau.name" . }}-bootstrap:9092{{- end -}}
 
+{{- define "moldau.inner" -}}
+{{- $name := include "moldau.name" . -}}
+{{- $servers := list -}}
+{{- range $i := until (int .Values.brokers.replicas) -}}
+{{- $servers = append $servers (printf "%s-broker-%d.%s-broker:%d" $name $i $name (ternary 9192 9092 $.Values.security.enabled)) -}}
+{{- end -}}
+{{- join "," $servers -}}
+{{- end -}}
+
+{{- /* The names in the certificate of the nodes. */ -}}
+{{- define "moldau.hosts" -}}
+{{- $name := include "moldau.name" . -}}
+{{- $hosts := list "localhost" -}}
+{{- $namespace := .Release.Namespace -}}
+{{- range $host := list (printf "%s-bootstrap" $name) -}}
+{{- $hosts = concat $hosts (list $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace) (printf "%s.%s.svc.cluster.local" $host $namespace)) -}}
+{{- end -}}
+{{- range $part, $own := dict "broker" .Values.brokers "controller" .Values.controllers -}}
+{{- range $i := until (int $own.replicas) -}}
+{{- $hosts = append $hosts (printf "%s-%s-%d.%s-%s" $name $part $i $name $part) -}}
+{{- end -}}
+{{- $hosts = append $hosts (printf "*.%s-%s.%s.svc.cluster.local" $name $part $namespace) -}}
+{{- end -}}
+{{- if .Values.external.enabled -}}{{- $hosts = concat $hosts .Values.external.hosts -}}{{- end -}}
+{{- join "," (uniq $hosts) -}}
+{{- end -}}
+
 {{- define "moldau.security" -}}
 runAsNonRoot: true
 runAsUser: 1000

@@ -1,0 +1,241 @@
+"""The Helm chart with TLS, logins and rules: what it renders, and what its pods start."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from moldau.client import load_settings
+from moldau.client.sync import Admin, Consumer, NewTopic, Producer
+from moldau.errors.codes import ErrorCode, KafkaError
+from tests.peers.eventually import eventually
+from tests.testing.charts import (
+    CHART,
+    MOUNTS,
+    await_ready,
+    containers,
+    content,
+    helm,
+    mount,
+    mounted,
+    program,
+    rendered,
+    variables,
+)
+from tests.testing.images import Machine, environment, service, stop_all
+from tests.testing.kubernetes_schemas import kubernetes_schemas
+
+pytestmark = pytest.mark.real
+
+SHOP: Final = """
+security:
+  enabled: true
+users:
+  shop:
+    secret: shop-login
+    acls:
+      - {allow: [READ, WRITE, DESCRIBE], resource: "topic:shop-*"}
+      - {allow: READ, resource: "group:shop-*"}
+"""
+EVERYTHING: Final = f"""{SHOP}
+topics: {{shop-orders: {{partitions: 3}}}}
+quotas: [{{user: shop, producer_byte_rate: 100000000}}]
+brokers: {{shards: 2, pod: {{tolerations: [{{key: kafka, operator: Exists}}]}}}}
+rack: {{nodeLabel: topology.kubernetes.io/zone}}
+external: {{enabled: true, hosts: [a.example.org, b.example.org, c.example.org]}}
+networkPolicy: {{enabled: true}}
+metrics: {{serviceMonitor: true, prometheusRule: true}}
+connect: {{enabled: true}}
+registry: {{enabled: true}}
+console: {{enabled: true}}
+"""
+CUSTOM: Final = "ServiceMonitor,PrometheusRule,Certificate"
+"""Kinds that are not Kubernetes' own."""
+
+
+def chart(folder: Path, values: str, *more: str) -> list[dict[str, Any]]:
+    path = folder / "values.yaml"
+    path.write_text(values)
+    return rendered("brokers.replicas=3", "-f", str(path), *more)
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("values", ["{}", SHOP, EVERYTHING])
+def test_kubernetes_knows_every_field(tmp_path: Path, values: str) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(values)
+    done = helm("lint", "--strict", str(CHART), "-f", str(path))
+    assert done.returncode == 0, done.stdout
+    text = helm("template", "kafka", str(CHART), "-f", str(path)).stdout
+    (tmp_path / "schemas").mkdir()
+    where = kubernetes_schemas(tmp_path / "schemas")
+
+    def conformed(manifest: str) -> subprocess.CompletedProcess[str]:
+        words = [program("kubeconform"), "-schema-location", where, "-skip", CUSTOM, "-"]
+        return subprocess.run(  # noqa: S603
+            words, input=manifest, capture_output=True, text=True, check=False
+        )
+
+    assert conformed(text).returncode == 0, conformed(text).stdout
+    planted = conformed(text.replace("serviceName:", "serviceNames:", 1))
+    assert "'serviceNames' not allowed" in planted.stdout
+
+
+def test_the_parts_of_a_secure_chart_fit_together(tmp_path: Path) -> None:
+    objects = chart(tmp_path, EVERYTHING)
+    accounts = of_kind(objects, "ServiceAccount")
+    ports = {"kafka": 9092, "kafka-1": 9093, "inner-0": 9192, "inner-1": 9193}
+    for each, container in containers(objects):
+        pod = each["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] in accounts
+        assert not pod["automountServiceAccountToken"]
+        volumes = {volume["name"] for volume in pod["volumes"]} | {"data"}
+        assert {given["name"] for given in container["volumeMounts"]} <= volumes
+        if container["name"] == "broker":
+            assert "--insecure" not in container["args"][0]
+            assert pod["tolerations"] == [{"key": "kafka", "operator": "Exists"}]
+            assert pod["terminationGracePeriodSeconds"] > 120
+            found = {port["name"]: port["containerPort"] for port in container["ports"]}
+            assert ports.items() <= found.items()
+    outside = of_kind(objects, "Service")["kafka-external-2"]["spec"]
+    assert [port["nodePort"] for port in outside["ports"]] == [31096, 31097]
+    alerts = of_kind(objects, "PrometheusRule")["kafka"]["spec"]["groups"]
+    known = CHART.parents[1] / "monitoring" / "alerts.yml"
+    assert alerts == yaml.safe_load(known.read_text())["groups"]
+    (job,) = of_kind(objects, "Job").values()
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
+    managed = chart(tmp_path, EVERYTHING, "--set", "security.certManager.issuer=company")
+    certificate = of_kind(managed, "Certificate")["kafka-tls"]["spec"]
+    assert certificate["secretName"] not in of_kind(managed, "Secret")
+    assert {"kafka-broker-2.kafka-broker", "a.example.org"} <= {*certificate["dnsNames"]}
+
+
+@pytest.mark.parametrize(("values", "told"), [
+    ("external.enabled=true", "external.enabled needs security.enabled"),
+    ("security.enabled=true,external.enabled=true", "one host for each of brokers.replicas"),
+    ("users.shop.secret=s", "applied with security.enabled only"),
+    ("security.enabled=true,users.shop.acls=null", "users.shop.secret"),
+    ("security.enabled=true,users.admin.secret=s", "admin is there already"),
+    ("brokers.shards=2,controllers.replicas=0", "brokers.shards needs controllers"),
+])  # fmt: skip
+def test_secure_values_that_cannot_work_are_refused(values: str, told: str) -> None:
+    done = helm("template", "kafka", str(CHART), "--set", values)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+@pytest.mark.deep
+def test_what_a_secure_chart_starts_serves_the_users_of_its_values(tmp_path: Path) -> None:
+    """Three nodes, with commands, files and variables of their pods; the job; two clients."""
+    objects = chart(tmp_path, SHOP, "--set", "controllers.replicas=0")
+    login = {"kind": "Secret", "metadata": {"name": "shop-login"}, "stringData": {"password": "p1"}}
+    objects.append(login)
+    ((workload, container),) = containers(objects)
+    pod = workload["spec"]["template"]["spec"]
+    names = [f"kafka-broker-{each}.kafka-broker" for each in range(3)]
+    machine = Machine(tmp_path, (*names, "kafka-bootstrap"))
+    machine.ports["kafka-bootstrap", 9092] = machine.port(names[0], 9092)
+    mount(machine, pod, objects, names[0])
+    with ExitStack() as stack:
+        running = []
+        for name in names:
+            own = name.partition(".")[0]
+            given = variables(machine, container, own, objects)
+            words = [
+                mounted(machine, each.replace("$POD.", f"{own}.")) for each in container["args"]
+            ]
+            running.append(
+                stack.enter_context(
+                    service(machine, name, words, given, entrypoint=container["command"])
+                )
+            )
+        for each in running:
+            await_ready(machine, each)
+        _apply(machine, objects, names[0])
+        _serves(machine, objects, names[0])
+        _renews(machine, chart(tmp_path, SHOP, "--set", "controllers.replicas=0"), names[0])
+        hook = container["lifecycle"]["preStop"]["exec"]["command"]
+        done = subprocess.run(  # noqa: S603
+            [mounted(machine, each) for each in hook],
+            env=environment({"POD": "kafka-broker-0"}),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+        assert "nothing is at risk" in done.stdout, done
+        assert stop_all(running[::-1]) == [0, 0, 0]
+
+
+def _apply(machine: Machine, objects: list[dict[str, Any]], name: str) -> None:
+    """Run the job as often as Kubernetes would."""
+    (job,) = of_kind(objects, "Job").values()
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mount(machine, pod, objects, name)
+    given = variables(machine, container, "job", objects)
+    words = ["moldau", *(mounted(machine, each) for each in container["args"])]
+
+    def is_applied() -> bool:
+        done = subprocess.run(  # noqa: S603
+            words, env=environment(given), capture_output=True, text=True, check=False, timeout=100
+        )
+        (machine.folder / "job.log").write_text(done.stdout + done.stderr)
+        return done.returncode == 0
+
+    eventually(is_applied, within_s=120)
+
+
+def _client(machine: Machine, user: str, password: str) -> dict[str, str]:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    return {
+        "bootstrap.servers": machine.here("kafka-bootstrap", "kafka-bootstrap:9092"),
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": f'{module} username="{user}" password="{password}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": mounted(machine, f"{MOUNTS}/tls/ca.crt"),
+    }
+
+
+def _serves(machine: Machine, objects: list[dict[str, Any]], name: str) -> None:
+    settings = content(of_kind(objects, "Secret")["kafka-admin"])["client.properties"]
+    path = machine.folder / "admin.properties"
+    path.write_text(mounted(machine, machine.here(name, settings)))
+    admin = load_settings(path)
+    shop = _client(machine, "shop", "p1")
+    with Admin(admin) as client:
+        client.create_topics([NewTopic("shop-orders", 1, 3), NewTopic("payroll", 1, 3)])
+    with Producer({**shop, "acks": "all"}) as producer:
+        producer.send("shop-orders", b"hello").result(30)
+        with pytest.raises(KafkaError) as refused:
+            producer.send("payroll", b"hello").result(30)
+    assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with Consumer({**shop, "auto.offset.reset": "earliest", "group.id": "shop-1"}) as consumer:
+        consumer.subscribe(["shop-orders"])
+        found: list[bytes | None] = []
+        while not found:
+            found = [record.value for part in consumer.poll(1.0) for record in part.records]
+    assert found == [b"hello"]
+    with pytest.raises(KafkaError) as unknown, Admin(_client(machine, "shop", "wrong")):
+        pass
+    assert unknown.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def _renews(machine: Machine, renewed: list[dict[str, Any]], name: str) -> None:
+    """Certificates of a new authority are served by the same process."""
+    address = ("127.0.0.1", machine.port(name, 9092))
+    before = ssl.get_server_certificate(address)
+    for file, text in content(of_kind(renewed, "Secret")["kafka-tls"]).items():
+        Path(mounted(machine, f"{MOUNTS}/tls/{file}")).write_text(text)
+    eventually(lambda: ssl.get_server_certificate(address) != before)
