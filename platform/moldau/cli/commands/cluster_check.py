@@ -36,7 +36,6 @@ def add_check(parser: ArgumentParser) -> None:
         help="a settings file of clients, to see which brokers they begin with; may be repeated",
     )
 
-
     parser.add_argument(
         "--within",
         type=whole(1, 86_400),
