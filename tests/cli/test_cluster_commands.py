@@ -421,3 +421,21 @@ def test_features_go_down_and_up_again(shell: Shell) -> None:
     refused = shell("cluster", "features", "--upgrade", "no.such.feature=3")
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith("moldau: INVALID_UPDATE_VERSION")
+
+
+@pytest.mark.real
+def test_check_roll_and_balance_understand_apache_kafka(shell: Shell) -> None:
+    shell.good("topic", "create", "alone", "--partitions", "2")
+    found = shell("cluster", "check", "--json")
+    assert found.code == 1
+    risks = {(each["kind"], each["what"]): each for each in found.json["risks"]}
+    assert risks["unreadable", "alone"]["partitions"] == [0, 1]
+    assert risks["no quorum", "metadata"]["failure"] == "node 1"
+    dry = shell.good("cluster", "roll", "--restart", "restart {id}", "--dry-run", "--json").json
+    assert dry["steps"] == [{"node": 1, "restart": "restart 1"}]
+    assert any(each.startswith("node 1: alone 0,1 unreadable") for each in dry["pauses"])
+    refused = shell("cluster", "roll", "--restart", "false")
+    assert refused.code == 1
+    assert "--allow-pauses" in refused.err
+    planned = shell.good("cluster", "balance", "--json").json
+    assert (planned["changed_partitions"], planned["level"]) == (0, True)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from moldau.errors import BadGiven
-from moldau.operations.roll import RollProgress, next_node, order_of, pauses_of, waits_for
-from tests.operations.seen_clusters import broker, partition, quorum, seen, topic
+from moldau.operations.roll import (
+    RollProgress,
+    has_returned,
+    next_node,
+    order_of,
+    pauses_of,
+    waits_for,
+)
+from tests.operations.seen_clusters import NOW_MS, broker, partition, quorum, seen, topic
 
 KNOWN = {1, 2, 3}
 WHOLE = topic("t", partition(0, (1, 2, 3)), partition(1, (2, 3, 1)))
@@ -67,3 +76,19 @@ def test_what_has_too_few_replicas_pauses_whatever_is_in_sync() -> None:
     assert pauses_of(cluster, [1]) == []
     (found,) = pauses_of(cluster, [1, 2])
     assert (found.failure, found.what, found.partitions) == ("node 2", "two", (0,))
+
+
+def test_a_node_is_back_when_its_new_process_has_read_metadata() -> None:
+    """A voter that restarts in a second has read some within the last ten."""
+    restarted = seen([], quorum(1, (1, 2, 3)))
+    assert waits_for(restarted, KNOWN) == []
+    assert not has_returned(restarted, 2, restarted), "that was the last process"
+    later = quorum(1, (1, 2, 3))
+    voters = [replace(each, last_fetch_ms=NOW_MS + each.node_id) for each in later.voters]
+    assert has_returned(seen([], replace(later, voters=tuple(voters))), 2, restarted)
+    elected = replace(quorum(3, (1, 2, 3)), leader_epoch=2)
+    assert has_returned(seen([], elected), 2, restarted), "another leader has heard of it"
+    silent = replace(elected, voters=(replace(elected.voters[1], last_fetch_ms=-1),))
+    assert not has_returned(seen([], silent), 2, restarted)
+    assert not has_returned(seen([], elected), 4, restarted)
+    assert has_returned(seen([], elected), 3, restarted), "it leads"

@@ -28,7 +28,7 @@ from tests.testing.charts import (
     rendered,
     variables,
 )
-from tests.testing.images import Machine, environment, service, stop_all
+from tests.testing.images import Machine, environment, service
 from tests.testing.kubernetes_schemas import kubernetes_schemas
 
 pytestmark = pytest.mark.real
@@ -55,6 +55,7 @@ connect: {{enabled: true}}
 registry: {{enabled: true}}
 console: {{enabled: true}}
 """
+ONE_CONTROLLER: Final = ("--set", "controllers.replicas=1")
 CUSTOM: Final = "ServiceMonitor,PrometheusRule,Certificate"
 """Kinds that are not Kubernetes' own."""
 
@@ -136,35 +137,40 @@ def test_secure_values_that_cannot_work_are_refused(values: str, told: str) -> N
 
 @pytest.mark.deep
 def test_what_a_secure_chart_starts_serves_the_users_of_its_values(tmp_path: Path) -> None:
-    """Three nodes, with commands, files and variables of their pods; the job; two clients."""
-    objects = chart(tmp_path, SHOP, "--set", "controllers.replicas=0")
-    login = {"kind": "Secret", "metadata": {"name": "shop-login"}, "stringData": {"password": "p1"}}
-    objects.append(login)
-    ((workload, container),) = containers(objects)
-    pod = workload["spec"]["template"]["spec"]
-    names = [f"kafka-broker-{each}.kafka-broker" for each in range(3)]
+    """A controller and three brokers, with commands, files and variables of their pods; the job;
+    two clients."""
+    objects = chart(tmp_path, SHOP, *ONE_CONTROLLER)
+    password = {"password": "p1"}
+    objects.append({"kind": "Secret", "metadata": {"name": "shop-login"}, "stringData": password})
+    pods = [
+        (f"{each['metadata']['name']}-{number}", each, container)
+        for each, container in containers(objects)
+        for number in range(each["spec"]["replicas"])
+    ]
+    names = [f"{pod}.{each['metadata']['name']}" for pod, each, _ in pods]
+    first = "kafka-broker-0.kafka-broker"
     machine = Machine(tmp_path, (*names, "kafka-bootstrap"))
-    machine.ports["kafka-bootstrap", 9092] = machine.port(names[0], 9092)
-    mount(machine, pod, objects, names[0])
+    machine.ports["kafka-bootstrap", 9092] = machine.port(first, 9092)
     with ExitStack() as stack:
         running = []
-        for name in names:
-            own = name.partition(".")[0]
-            given = variables(machine, container, own, objects)
+        for name, (pod, each, container) in zip(names, pods, strict=True):
+            mount(machine, each["spec"]["template"]["spec"], objects, first)
+            given = variables(machine, container, pod, objects)
             words = [
-                mounted(machine, each.replace("$POD.", f"{own}.")) for each in container["args"]
+                mounted(machine, text.replace("$POD.", f"{pod}.")) for text in container["args"]
             ]
-            running.append(
-                stack.enter_context(
-                    service(machine, name, words, given, entrypoint=container["command"])
-                )
-            )
-        for each in running:
-            await_ready(machine, each)
-        _apply(machine, objects, names[0])
-        _serves(machine, objects, names[0])
-        _renews(machine, chart(tmp_path, SHOP, "--set", "controllers.replicas=0"), names[0])
-        hook = container["lifecycle"]["preStop"]["exec"]["command"]
+            started = service(machine, name, words, given, entrypoint=container["command"])
+            running.append(stack.enter_context(started))
+        for one in running:
+            await_ready(machine, one)
+        _apply(machine, objects, first)
+        _serves(machine, objects, first)
+        _renews(machine, chart(tmp_path, SHOP, *ONE_CONTROLLER), first)
+        hook = next(
+            container["lifecycle"]["preStop"]["exec"]["command"]
+            for pod, _, container in pods
+            if pod == "kafka-broker-0"
+        )
         done = subprocess.run(  # noqa: S603
             [mounted(machine, each) for each in hook],
             env=environment({"POD": "kafka-broker-0"}),
@@ -174,7 +180,8 @@ def test_what_a_secure_chart_starts_serves_the_users_of_its_values(tmp_path: Pat
             check=True,
         )
         assert "nothing is at risk" in done.stdout, done
-        assert stop_all(running[::-1]) == [0, 0, 0]
+        brokers_first = sorted(running, key=lambda each: "controller" in each.name)
+        assert [each.stop() for each in brokers_first] == [0] * 4
 
 
 def _apply(machine: Machine, objects: list[dict[str, Any]], name: str) -> None:

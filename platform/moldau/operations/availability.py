@@ -235,9 +235,14 @@ def _risk_of(partition: Partition, failure: Failure, floor: int) -> tuple[RiskKi
     return None
 
 
+def leader_now_ms(quorum: Quorum) -> int:
+    """Return the time by the leader's clock: a leader counts as fetching now."""
+    return max((each.last_fetch_ms for each in (*quorum.voters, *quorum.observers)), default=0)
+
+
 def healthy_voters(quorum: Quorum) -> set[int]:
     """Return the voters that are alive and have all that is committed, or had a moment ago."""
-    now_ms = max((each.last_fetch_ms for each in (*quorum.voters, *quorum.observers)), default=0)
+    now_ms = leader_now_ms(quorum)
 
     def is_healthy(voter: QuorumReplica) -> bool:
         if voter.node_id == quorum.leader_id:

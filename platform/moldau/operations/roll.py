@@ -22,6 +22,7 @@ from moldau.operations.availability import (
     RiskKind,
     SeenCluster,
     healthy_voters,
+    leader_now_ms,
     risks,
 )
 
@@ -104,6 +105,21 @@ def waits_for(seen: SeenCluster, known: Collection[int], node: int | None = None
         behind = {each.node_id for each in quorum.voters} - healthy_voters(quorum) - {node}
         lines += [f"voter {each} is behind or down" for each in sorted(behind)]
     return lines
+
+
+def has_returned(seen: SeenCluster, node: int, restarted: SeenCluster) -> bool:
+    """Whether the node has read metadata since `restarted`, a view from after its restart. Until
+    then it may seem well because its last process read some a moment ago."""
+    quorum, before = seen.quorum, restarted.quorum
+    if quorum is None or before is None or node == quorum.leader_id:
+        return True
+    replicas = {each.node_id: each for each in (*quorum.observers, *quorum.voters)}
+    if node not in replicas:
+        return False
+    fetched_ms = replicas[node].last_fetch_ms
+    if quorum.leader_epoch != before.leader_epoch:
+        return fetched_ms > 0  # this leader has heard of it since its election
+    return fetched_ms > leader_now_ms(before)
 
 
 def pauses_of(seen: SeenCluster, nodes: Sequence[int]) -> list[Risk]:

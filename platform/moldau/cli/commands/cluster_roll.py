@@ -163,6 +163,12 @@ def roll(arguments: Namespace, context: Context) -> int:
             lock = RealFiles().lock(f"{arguments.progress}.lock")
         except BlockingIOError:
             raise UsageError(f"another roll runs: it has locked {arguments.progress}") from None
+        except OSError as error:
+            raise UsageError(f"--progress {arguments.progress}: {error.strerror}") from error
+        if progress.done or progress.current is not None:
+            done = ", ".join(map(str, progress.done)) or "none"
+            line = f"goes on as {arguments.progress} says: restarted so far: {done}"
+            write_lines(context.out, [line])
         try:
             _Roll(arguments, context, admin, restarter, progress).run(seen)
         finally:
@@ -270,6 +276,7 @@ class _Roll:
             begun = clock.monotonic()
             self._report(f"node {node} ({len(progress.done) + 1} of {total}): restarts")
             self._restarter.restart(node, seen, self._arguments.within)
+            self._await_return(node, floors)
             seen = self._await_clear(f"node {node} is not back", known, floors)
             self._elect()
             progress.finish(node)
@@ -313,6 +320,26 @@ class _Roll:
             if clock.monotonic() >= told:
                 self._report(line)
                 told = clock.monotonic() + TOLD_SECONDS
+            self._admin.run(lambda _: pause(LOOK_SECONDS))
+
+    def _await_return(self, node: int, floors: Mapping[str, int]) -> None:
+        """Wait until the restarted process reads metadata."""
+        from moldau.cli.shell import pause
+        from moldau.operations.roll import has_returned
+
+        clock = self._admin.runtime.clock
+        until = clock.monotonic() + self._arguments.within
+        restarted: SeenCluster | None = None
+        while True:
+            seen = self._look(floors)
+            restarted = restarted or seen
+            if seen is not None and restarted is not None and has_returned(seen, node, restarted):
+                return
+            if clock.monotonic() > until:
+                raise MoldauError(
+                    f"node {node} has not returned {self._arguments.within} s after its restart: "
+                    "look at its log. The same command restarts it again, and goes on"
+                )
             self._admin.run(lambda _: pause(LOOK_SECONDS))
 
     def _look(self, floors: Mapping[str, int]) -> SeenCluster | None:
