@@ -1,4 +1,4 @@
-"""`/metrics`, `/healthz` and `/readyz` as an ASGI application.
+"""`/metrics`, `/history`, `/healthz` and `/readyz` as an ASGI application.
 
 | path | 200 | 503 |
 |-|-|-|
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from moldau.broker.exposition.recent import Recent
 from moldau.broker.exposition.scrape import Observed, Scraper, Turn
 from moldau.metrics import CONTENT_TYPE
 
@@ -50,10 +51,16 @@ class Observer(Protocol):
 STARTING = Health(is_alive=True, is_ready=False, text="starting")
 
 
-def make_application(clock: Clock, turn: Turn, node: Callable[[], Observable | None]) -> Starlette:
+def make_application(
+    clock: Clock,
+    turn: Turn,
+    node: Callable[[], Observable | None],
+    recent: Recent | None = None,
+) -> Starlette:
     """Return the application. `node` returns None until the node is started; `turn` is that of a
-    `Scraper`."""
+    `Scraper`; `recent` is filled by its owner."""
     scraper = Scraper(clock, turn)
+    past = Recent(clock, turn) if recent is None else recent
 
     def health() -> Health:
         found = node()
@@ -64,6 +71,13 @@ def make_application(clock: Clock, turn: Turn, node: Callable[[], Observable | N
         pieces = scraper.scrape(None if found is None else found.observed())
         return StreamingResponse(pieces, media_type=CONTENT_TYPE)
 
+    async def history(request: Request) -> Response:
+        found, query = node(), request.query_params
+        if found is None:
+            return PlainTextResponse(f"{STARTING.text}\n", 503)
+        answer = past.answer(found.observed(), query.get("topic"), query.get("group"))
+        return JSONResponse(answer)
+
     async def healthz(request: Request) -> Response:
         now = health()
         return PlainTextResponse(f"{now.text}\n", 200 if now.is_alive else 503)
@@ -73,12 +87,13 @@ def make_application(clock: Clock, turn: Turn, node: Callable[[], Observable | N
         return PlainTextResponse(f"{now.text}\n", 200 if now.is_ready else 503)
 
     async def index(request: Request) -> Response:
-        return PlainTextResponse("/metrics /healthz /readyz\n")
+        return PlainTextResponse("/metrics /history /healthz /readyz\n")
 
     return Starlette(
         routes=[
             Route("/", index),
             Route("/metrics", metrics),
+            Route("/history", history),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
         ]
