@@ -36,6 +36,10 @@ BROKEN: Final = """[...document.querySelectorAll("td:first-child")].flatMap((cel
   return words;
 })"""
 """The words of first columns that stand in two lines."""
+BYTES_MAX: Final = 300_000
+"""What a first look at a page costs at most, with scripts and styles."""
+SIZE: Final = """["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
+    .reduce((sum, each) => sum + each.transferSize, 0)"""
 SHOTS: Final = os.environ.get("MOLDAU_SCREENSHOTS")
 """A folder for pictures of every page, to look at."""
 

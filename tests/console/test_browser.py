@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from moldau.client import Producer
-from moldau.console import history
+from moldau.console import refresher
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.guarded import GUARDED, allow
@@ -52,7 +52,7 @@ MISSING: Final = "Failed to load resource: the server responded with a status of
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     chromium()
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
-        patch.setattr(history, "EVERY_MS", 0)  # lines of lag come with the second round
+        patch.setattr(refresher, "LOOK_MS", 1)  # lines of lag come with the second round
         at = Shown(runner)
         life = _life(at, tmp_path_factory.mktemp("lines"))
         runner.run(anext(life))
@@ -207,7 +207,7 @@ def test_offsets_are_changed_after_a_preview(shown: Shown) -> None:
     async def run() -> None:
         async with shown.screen.page() as page:
             await page.goto("/groups/billing")
-            await page.locator("svg.chart polyline").first.wait_for(state="attached")
+            await page.locator(".drawn canvas").wait_for()
             await page.get_by_role("button", name="Preview").click()
             await page.get_by_text("reads 2 again").wait_for()
             await without_findings(page, "plan")

@@ -1,9 +1,8 @@
-"""The lists behind the pages: rows, counts, changes, and the lag over time."""
+"""The lists behind the pages: rows, counts and changes."""
 
 from __future__ import annotations
 
 from moldau.client.group.descriptions import ListedGroup
-from moldau.console.history import EVERY_MS, POINTS, LagHistory, Point, chart
 from moldau.console.picture import ClusterLists, TopicRow, kinds
 
 
@@ -44,21 +43,3 @@ def test_groups_by_what_is_known_of_their_offsets() -> None:
         for name, kind in (("a", "classic"), ("b", "share"), ("c", ""), ("d", "other"))
     ]
     assert kinds(groups) == (["a", "c"], ["b"])
-
-
-def test_a_history_of_lag_is_bounded_and_forgets_groups_that_are_gone() -> None:
-    past = LagHistory()
-    for number in range(POINTS + 10):
-        past.add(number * EVERY_MS, {"a": number, **({"b": 1} if number < 5 else {})})
-        past.add(number * EVERY_MS + 1, {"a": 0, **({"b": 1} if number < 5 else {})})
-    points = past.of("a")
-    assert (len(points), points[-1]) == (POINTS, Point((POINTS + 9) * EVERY_MS, POINTS + 9))
-    assert past.of("b") == past.of("none") == []
-
-
-def test_a_chart_has_a_gap_where_nobody_looked() -> None:
-    assert chart([Point(0, 1)]) is None
-    drawn = chart([Point(0, 0), Point(10_000, 50), Point(200_000, 100), Point(400_000, 0)])
-    assert drawn is not None
-    assert drawn.lines == ["0.0,120.0 20.0,60.0", "400.0,0.0", "800.0,120.0"]
-    assert (drawn.first.lag, drawn.last.lag, drawn.most) == (0, 0, 100)

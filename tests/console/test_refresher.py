@@ -11,7 +11,7 @@ import pytest
 
 from moldau.client import Admin, NewTopic
 from moldau.client.admin import survey
-from moldau.console import history, refresher
+from moldau.console import refresher
 from moldau.console.connection import Connection
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.real import RealRuntime
@@ -140,14 +140,14 @@ def test_groups_that_may_not_be_listed_leave_the_topics(monkeypatch: pytest.Monk
 def test_the_lag_of_a_group_is_drawn_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         monkeypatch.setattr(refresher, "EVERY_S", 0.01)
-        monkeypatch.setattr(history, "EVERY_MS", 0)
+        monkeypatch.setattr(refresher, "LOOK_MS", 1)
         async with EmbeddedBroker() as broker, browser(broker.bootstrap_servers) as client:
             await use(broker.bootstrap_servers)
 
             async def is_drawn() -> bool:
-                part = (await client.get("/groups/billing/lag")).text
+                part = (await client.get("/charts/group/billing")).text
                 assert "<html" not in part
-                return "<polyline" in part and "3 then, 3 now, 3 at most" in part
+                return "<polyline" in part and "<b>3.0</b></span>; at most 3" in part
 
             await until(is_drawn)
             assert "<polyline" in (await client.get("/groups/billing")).text

@@ -14,7 +14,7 @@ from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.orders import ONE, WHERE, send_orders
 from tests.console.screen import chromium, screen
-from tests.console.shots import LOOKS, Shown, looked_at, without_findings
+from tests.console.shots import BYTES_MAX, LOOKS, SIZE, Shown, looked_at, without_findings
 from tests.registry.served import instance
 
 TYPED: Final = json.dumps(
@@ -36,11 +36,6 @@ PAGES: Final = (
     "/brokers/1",
 )
 pytestmark = [pytest.mark.real, pytest.mark.deep]
-
-BYTES_MAX: Final = 300_000
-"""What a first look at a page costs at most, with scripts and styles."""
-SIZE: Final = """["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
-    .reduce((sum, each) => sum + each.transferSize, 0)"""
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ from moldau.console.access.visitor import BROKEN_OFF, Access
 from moldau.console.apis.rest import Refused
 from moldau.console.connection import Connection
 from moldau.console.pages.brokers import Brokers
+from moldau.console.pages.charts import Charts
 from moldau.console.pages.cluster import Pages
 from moldau.console.pages.connector_form import ConnectorForms
 from moldau.console.pages.connectors import Connectors
@@ -209,7 +210,6 @@ def _of_groups(groups: Groups) -> list[Row]:
         look("/groups", groups.all),
         look(f"{one}/plan", groups.group),
         ask(f"{one}/plan", groups.plan_offsets),
-        look(f"{one}/lag", groups.lag),
         change(f"{one}/offsets", groups.change_offsets, "change offsets", Role.OPERATOR),
         change(f"{one}/delete", groups.delete, "delete a group", Role.ADMIN),
         look(one, groups.group),
@@ -283,16 +283,18 @@ def make_application(
     access = Access() if access is None else access
     renderer = Renderer(connection.bootstrap, logins is not None)
     guard = Guard(renderer, access)
-    pages = Pages(connection, renderer, clock)
+    charts = Charts(connection, renderer, clock)
+    pages = Pages(connection, renderer, charts)
     transactions = Transactions(connection, renderer, clock)
 
     table = [
         look("/", pages.cluster),
-        look("/brokers/{id}", Brokers(connection, renderer).broker),
+        *charts.rows(),
+        look("/brokers/{id}", Brokers(connection, renderer, charts).broker),
         look("/topics/{name}/readers", TopicReaders(connection, renderer).readers),
         *_of_topics(pages, MessagePages(connection, renderer)),
         *TopicChanges(connection, renderer).rows(),
-        *_of_groups(Groups(connection, renderer, clock)),
+        *_of_groups(Groups(connection, renderer, clock, charts)),
         *_of_connect(connection, renderer, access.policy),
         *_of_dead_letters(connection, renderer, clock),
         *_of_apps(connection, renderer, clock),

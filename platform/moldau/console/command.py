@@ -72,6 +72,20 @@ class ConsoleCommand:
             metavar="NAME=URL",
             help="a pipeline that runs with --status, for the pages of pipelines; may be repeated",
         )
+        parser.add_argument(
+            "--node-metrics",
+            action="append",
+            default=[],
+            metavar="URL",
+            help="where a node was started with --metrics, for charts of the last 15 minutes; may "
+            "be repeated; default: the nodes' own settings say it, where no login is asked for",
+        )
+        parser.add_argument(
+            "--prometheus",
+            metavar="URL",
+            help="a Prometheus that scrapes the nodes, for charts of longer ranges; "
+            "?LABEL=VALUE at its end chooses series",
+        )
         add_visitor_options(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -116,16 +130,29 @@ def _connect(arguments: Namespace, context: Context) -> str | None:
 
 
 def _beside(arguments: Namespace) -> dict[str, str]:
-    """Return the settings for apps and pipelines. Raise UsageError."""
+    """Return the settings for what is beside the cluster. Raise UsageError."""
+    from moldau.console.apis.nodes import NODES
+    from moldau.console.apis.prometheus import PROMETHEUS, check_prometheus
     from moldau.console.apis.services import PIPELINES, STREAMS, named
     from moldau.errors import ConfigError
+    from moldau.runtime.http_client import base_url
 
+    for url in arguments.node_metrics:
+        try:
+            base_url(url)
+        except ValueError as error:
+            raise UsageError(f"--node-metrics: {error}") from None
     try:
+        if arguments.prometheus is not None:
+            check_prometheus(arguments.prometheus)
         named("--streams", arguments.streams)
         named("--pipeline", arguments.pipeline)
     except ConfigError as error:
         raise UsageError(str(error)) from None
-    return {STREAMS: " ".join(arguments.streams), PIPELINES: " ".join(arguments.pipeline)}
+    given = {NODES: arguments.node_metrics, STREAMS: arguments.streams}
+    found = {name: " ".join(words) for name, words in given.items()}
+    found[PIPELINES] = " ".join(arguments.pipeline)
+    return found | ({} if arguments.prometheus is None else {PROMETHEUS: arguments.prometheus})
 
 
 def _visitors(runtime: Runtime, options: VisitorOptions, context: Context, host: str) -> Visitors:

@@ -10,6 +10,8 @@ from moldau.cli.commands.registry_place import URL
 from moldau.client import Admin, Consumer, Producer
 from moldau.client.settings import serdes as rows
 from moldau.console.apis.connect import ConnectApi
+from moldau.console.apis.nodes import NODES, NodePasts
+from moldau.console.apis.prometheus import PROMETHEUS, PrometheusApi
 from moldau.console.apis.services import LinkedServices
 from moldau.console.pages.decoding import Decoder
 from moldau.console.refresher import LocalTopics, Refresher
@@ -54,12 +56,16 @@ class Connection:
         services: LinkedServices | None = None,
         topics: LocalTopics | None = None,
     ) -> None:
-        """`settings` are of clients, and of a registry's client. `registry` is the address of a
+        """`settings` are of clients, of a registry's client, and those of `apis.nodes` and
+        `apis.prometheus`. `registry` is the address of a
         Schema Registry, by which records are decoded; `connect` that of a Connect worker;
         `services` has Streams apps and pipelines; `topics` is for a `Refresher`."""
         self.bootstrap = settings.get("bootstrap.servers", "")
         by_registry = {name: text for name, text in settings.items() if name in _OF_REGISTRY}
         own = {name: text for name, text in settings.items() if name not in _OF_REGISTRY}
+        self.nodes = NodePasts(runtime, own.pop(NODES, "").split())
+        prometheus = own.pop(PROMETHEUS, None)
+        self.prometheus = None if prometheus is None else PrometheusApi(runtime, prometheus)
         self._settings = {**_TIMEOUTS, **own}
         self.decoder: Decoder | None = None
         if registry is not None:
@@ -141,6 +147,9 @@ class Connection:
         self._is_closed = True
         await self.lists.aclose()
         await self.services.aclose()
+        await self.nodes.aclose()
+        if self.prometheus is not None:
+            await self.prometheus.aclose()
         while self._kept:
             await self._kept.pop().aclose()
         if self._admin is not None:

@@ -19,6 +19,7 @@ from moldau.cli.command import UsageError
 from moldau.cli.commands.registry_place import URL
 from moldau.client.settings.serdes import data_contract_rules
 from moldau.console.apis.connect import CONNECT
+from moldau.console.apis.prometheus import PROMETHEUS
 from moldau.console.apis.services import PIPELINES, STREAMS, named
 from moldau.console.command import check_installed
 from moldau.console.options import SETTING_PREFIX, VisitorOptions, visitors_of
@@ -40,6 +41,7 @@ SHOWN: Final = {
     "connect": CONNECT,
     "streams": STREAMS,
     "pipeline": PIPELINES,
+    "prometheus": PROMETHEUS,
 }
 """What is shown beside the cluster, and how: the broker's setting, and that of a console."""
 

@@ -15,15 +15,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
+from math import nan
 from typing import Final
 
 from moldau.client import Admin
 from moldau.client.admin.survey import Slice, Survey
-from moldau.console.history import LagHistory
 from moldau.console.picture import ClusterLists, TopicRow, kinds
 from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic
+from moldau.metrics.ring import Block, Ring
 from moldau.runtime import Runtime
 
 IDLE_S: Final = 60.0
@@ -32,6 +33,8 @@ EVERY_S: Final = 2.0
 """The least time from the end of a round to the next one; a long round rests for as long again."""
 FIRST: Final = 500
 """Partitions that a page waits for: a small cluster is shown whole."""
+LOOK_MS: Final = 5_000
+"""How far the readings of the lag over time are apart."""
 KEPT_S: Final = 5.0
 """How long a change is made again to the pictures that are read."""
 GROUPS: Final = 20
@@ -66,8 +69,8 @@ class Refresher:
         self._looked_at = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.history = LagHistory()
-        """It stays when the lists are forgotten."""
+        self.history = Ring(1)
+        """The lags of groups while the lists were read; it stays when they are forgotten."""
         self.problem = ""
         """Why the last round has failed; empty if it has not."""
 
@@ -202,7 +205,10 @@ class Refresher:
             chosen = fresh.groups[begin : begin + GROUPS]
             fresh.lags.update(await survey.lags(*kinds(chosen), leaders))
             yield
-        self.history.add(self._clock.wall_ms(), fresh.lags)
+        now_ms, last_ms = self._clock.wall_ms(), self.history.last_ms
+        if last_ms is None or not 0 <= now_ms - last_ms < LOOK_MS:
+            lags = {each.group_id: (fresh.lags.get(each.group_id, nan),) for each in fresh.groups}
+            self.history.add(now_ms, [Block.of(lags.items())])
 
     async def _topic_slices(self, survey: Survey) -> AsyncGenerator[Slice]:
         local = None if self._local is None else self._local()

@@ -18,6 +18,7 @@ from tests.broker.exposition.scraped import application_of, scrape
 from tests.broker.exposition.used_broker import used
 from tests.broker.main.processes import broker_process
 from tests.metrics.monitoring import FOLDER, panels, queries, series_in, series_of
+from tests.metrics.prometheus_server import prometheus
 from tests.peers.eventually import eventually
 
 ALERTS = ("alerts", "alerts-streams", "alerts-connect", "alerts-registry")
@@ -52,8 +53,8 @@ def test_panels_have_places_of_their_own(board: str) -> None:
 @pytest.mark.real
 @pytest.mark.deep
 def test_prometheus_accepts_the_files_and_scrapes_a_broker(tmp_path: Path) -> None:
-    prometheus, promtool = shutil.which("prometheus"), shutil.which("promtool")
-    if prometheus is None or promtool is None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
         pytest.skip("prometheus is not installed (Debian: apt install prometheus)")
     for alerts in ALERTS:
         check(promtool, "check", "rules", FOLDER / f"{alerts}.yml")
@@ -63,25 +64,11 @@ def test_prometheus_accepts_the_files_and_scrapes_a_broker(tmp_path: Path) -> No
         with urllib.request.urlopen(f"http://{target}/metrics") as answer:
             text = answer.read()
         check(promtool, "check", "metrics", text=text, accepted=(0, 3))  # 3: it only gives advice
-        config = tmp_path / "prometheus.yml"
-        config.write_text(
-            "global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: moldau\n"
-            f'  static_configs: [{{targets: ["{target}"]}}]\n'
-        )
-        port = free_port()
-        running = subprocess.Popen(  # noqa: S603
-            [prometheus, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
-             f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
+        with prometheus(tmp_path, target) as port:
             assert until_asked(port, "kafka_brokers") == "1"
             asked = [each for files in zip(BOARDS, ALERTS, strict=True) for each in queries(*files)]
             for query in asked:
                 assert ask(port, query)["status"] == "success", query
-        finally:
-            running.terminate()
-            running.wait(timeout=60)
 
 
 def check(*words: str | Path, text: bytes | None = None, accepted: tuple[int, ...] = (0,)) -> None:
@@ -90,14 +77,6 @@ def check(*words: str | Path, text: bytes | None = None, accepted: tuple[int, ..
         list(map(str, words)), input=text, capture_output=True, check=False
     )
     assert done.returncode in accepted, done.stderr.decode() + done.stdout.decode()
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def ask(port: int, query: str) -> dict[str, Any]:

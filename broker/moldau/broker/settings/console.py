@@ -70,3 +70,7 @@ moldau_console_pipeline = Setting(
     "moldau.console.pipeline", LIST, None, check=_NAMED_URLS, secret=True,
     doc="The pipelines that the console inside the broker shows: NAME=URL, several separated by "
     "commas. Kafka has no such setting.")
+moldau_console_prometheus = Setting(
+    "moldau.console.prometheus", STRING, None, check=HTTP_URL, secret=True,
+    doc="The URL of the Prometheus from which the console inside the broker draws ranges longer "
+    "than 15 minutes. Kafka has no such setting.")

@@ -34,6 +34,7 @@ _ROWS: Final = {
         console.moldau_console_connect,
         console.moldau_console_streams,
         console.moldau_console_pipeline,
+        console.moldau_console_prometheus,
     ),
 }
 """The settings of each service, its listener first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -96,3 +96,30 @@ def _reason(answer: HttpAnswer, url: str) -> str:
 async def ask_all(questions: Iterable[Awaitable[T]]) -> list[T]:
     """Return all answers, in the order of the questions; raise the first error."""
     return list(await asyncio.gather(*questions))
+
+
+async def ask_within(
+    runtime: Runtime,
+    timeout_s: float,
+    questions: Mapping[str, Coroutine[Any, Any, T]],
+    awaited: Collection[str],
+) -> dict[str, T | Refused | None]:
+    """Return what is answered when the `awaited` questions are, or the time is over: the others
+    have None. A rejection is an answer; raise any other error."""
+    tasks = {
+        name: runtime.spawn(each, name=f"ask {name}", reported=False)
+        for name, each in questions.items()
+    }
+    if awaited:
+        await asyncio.wait([tasks[name] for name in awaited], timeout=timeout_s)
+    late = [task for task in tasks.values() if not task.done()]
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    found: dict[str, T | Refused | None] = {}
+    for name, task in tasks.items():
+        error = None if task in late else task.exception()
+        if error is not None and not isinstance(error, Refused):
+            raise error
+        found[name] = None if task in late else error or task.result()
+    return found

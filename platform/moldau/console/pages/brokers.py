@@ -12,6 +12,7 @@ from starlette.responses import Response
 from moldau.client.admin.cluster import LogDir
 from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
 from moldau.console.connection import Connection
+from moldau.console.pages.charts import Charts, Subject
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import Renderer
 from moldau.errors.codes import KafkaError
@@ -40,9 +41,10 @@ class DirectoryRow:
 class Brokers:
     """The endpoint about a broker."""
 
-    def __init__(self, connection: Connection, renderer: Renderer) -> None:
+    def __init__(self, connection: Connection, renderer: Renderer, charts: Charts) -> None:
         self._connection = connection
         self._renderer = renderer
+        self._charts = charts
 
     async def broker(self, request: Request) -> Response:
         """One broker."""
@@ -82,4 +84,5 @@ class Brokers:
             directories=[DirectoryRow.of(each) for each in directories],
             entries=entries,
             failures=failures,
+            **await self._charts.shown(request, Subject("broker", text)),
         )

@@ -14,6 +14,7 @@ from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, Res
 from moldau.client.admin.survey import Survey
 from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.console.connection import Connection
+from moldau.console.pages.charts import Charts, Subject
 from moldau.console.pages.messages import topic_path
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see, typed_name
@@ -23,7 +24,6 @@ from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.settings import change
 from moldau.operations.tiers import tiers_of
 from moldau.operations.topics import alter
-from moldau.runtime import Clock
 
 PARTITIONS_MAX: Final = 100_000
 _CHOICES: Final = {
@@ -40,10 +40,10 @@ _MS_OF_SECOND: Final = 1000
 class Pages:
     """The endpoints about the cluster and its topics."""
 
-    def __init__(self, connection: Connection, renderer: Renderer, clock: Clock) -> None:
+    def __init__(self, connection: Connection, renderer: Renderer, charts: Charts) -> None:
         self._connection = connection
         self._renderer = renderer
-        self._clock = clock
+        self._charts = charts
 
     # The cluster.
 
@@ -57,6 +57,7 @@ class Pages:
         except KafkaError:
             quorum = None  # an old Kafka, or one without rights for it
         facts = {"described": described, "quorum": quorum, "counts": listed.counts()}
+        facts |= await self._charts.shown(request, Subject("cluster"))
         lists = self._connection.lists
         return self._renderer.listed(request, "cluster.html", lists, listed, **facts)
 
@@ -111,7 +112,9 @@ class Pages:
             where = TopicPartition(topic.name, each.index)
             begin, end = _offset(begins, where), _offset(ends, where)
             rows.append((each, begin, end))
-        return self._renderer.page(request, "topic.html", topic=topic, part=part, rows=rows)
+        past = await self._charts.shown(request, Subject("topic", topic.name))
+        shown = {"topic": topic, "part": part, "rows": rows, **past}
+        return self._renderer.page(request, "topic.html", **shown)
 
     async def tiers(self, request: Request) -> Response:
         """Where the tiers of one topic begin, and what is not in the remote one yet."""

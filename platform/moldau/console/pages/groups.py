@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -13,7 +13,7 @@ from moldau.client.admin.progress import GroupProgress, PartitionProgress
 from moldau.client.group.descriptions import SHARE_TYPE
 from moldau.config.times import parse_time_ms
 from moldau.console.connection import Connection
-from moldau.console.history import chart
+from moldau.console.pages.charts import Charts, Subject
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see, typed_name
 from moldau.link.metadata import TopicPartition
@@ -28,10 +28,13 @@ WAYS: Final = ("beginning", "end", "offset", "back", "time")
 class Groups:
     """The endpoints about groups."""
 
-    def __init__(self, connection: Connection, renderer: Renderer, clock: Clock) -> None:
+    def __init__(
+        self, connection: Connection, renderer: Renderer, clock: Clock, charts: Charts
+    ) -> None:
         self._connection = connection
         self._renderer = renderer
         self._clock = clock
+        self._charts = charts
 
     async def all(self, request: Request) -> Response:
         """A page of groups, with the lag of those that are shown."""
@@ -47,9 +50,9 @@ class Groups:
 
     async def group(self, request: Request) -> Response:
         """Members, offsets and lag of one group."""
-        return self._group_page(request, await self._progress(request), None, {})
+        return await self._group_page(request, await self._progress(request), None, {})
 
-    def _group_page(
+    async def _group_page(
         self,
         request: Request,
         progress: GroupProgress,
@@ -66,16 +69,8 @@ class Groups:
             ways=WAYS,
             moves=moves,
             form=form,
-            **self._lag(progress.group.group_id),
+            **await self._charts.shown(request, Subject("group", progress.group.group_id)),
         )
-
-    def _lag(self, group: str) -> dict[str, Any]:
-        self._connection.lists.watch()
-        return {"group_id": group, "chart": chart(self._connection.lists.history.of(group))}
-
-    async def lag(self, request: Request) -> Response:
-        """The lag of a group over time, as a part of its page."""
-        return self._renderer.page(request, "lag.html", **self._lag(request.path_params["name"]))
 
     async def plan_offsets(self, request: Request) -> Response:
         """Show what a change of offsets would do; change nothing."""
@@ -85,7 +80,7 @@ class Groups:
             moves, problem = await self._moves(progress, form), ""
         except BadForm as error:
             moves, problem = None, str(error)
-        return self._group_page(request, progress, moves, form, problem)
+        return await self._group_page(request, progress, moves, form, problem)
 
     async def change_offsets(self, request: Request) -> Response:
         """Store the offsets that a plan has shown."""

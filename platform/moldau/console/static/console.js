@@ -94,3 +94,54 @@
     focused = "";
   });
 })();
+// Draws the charts of a page, which are plain pictures without this. The caption shows the values of
+// the time that the pointer is at.
+(() => {
+  const units = ["", " K", " M", " G", " T"];
+  const shortened = (value, full, end) => {
+    let unit = 0;
+    while (Math.abs(value) >= full && unit < units.length - 1) { value /= full; unit += 1; }
+    const digits = value && Math.abs(value) < 10 ? 1 : 0;
+    return `${Number(value.toFixed(digits))}${units[unit]}${end && (unit ? end : ` ${end}`)}`;
+  };
+  const drawn = (plot) => {
+    const data = JSON.parse(plot.dataset.plot);
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const text = (value) => (data.unit === "bytes" ? shortened(value, 1024, "B") : shortened(value, 1000, ""));
+    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const span = data.at[data.at.length - 1] - data.at[0];
+    const [from, to] = span > 129600 ? [5, 10] : span > 300 ? [11, 16] : [11, 19];
+    const time = (at) => new Date(at * 1000).toISOString().slice(from, to);
+    const lines = data.lines.map(([label], index) => ({
+      label, width: 2, stroke: colour(index ? "--warn" : "--accent"), dash: index ? [6, 4] : [], points: { show: false },
+    }));
+    const shown = [...plot.closest("figure").querySelectorAll("figcaption b")];
+    const last = shown.map((each) => each.textContent);
+    const picture = plot.querySelector("svg");
+    plot.setAttribute("role", "img");
+    plot.setAttribute("aria-label", picture.getAttribute("aria-label"));
+    picture.remove();
+    plot.classList.add("drawn");
+    const size = () => ({ width: plot.clientWidth - 10, height: 170 });
+    const made = new uPlot({
+      ...size(),
+      legend: { show: false },
+      tzDate: (at) => uPlot.tzDate(new Date(at * 1e3), "Etc/UTC"),
+      cursor: { drag: { x: false, y: false }, y: false },
+      scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
+      axes: [{ ...axis, values: (_, ticks) => ticks.map(time) }, { ...axis, size: 64, values: (_, ticks) => ticks.map(text) }],
+      series: [{}, ...lines],
+      hooks: {
+        setCursor: [(chart) => data.lines.forEach(([, values], line) => {
+          const value = chart.cursor.idx == null ? null : values[chart.cursor.idx];
+          shown[line].textContent = chart.cursor.idx == null ? last[line] : value == null ? "-" : text(value);
+        })],
+      },
+    }, [data.at, ...data.lines.map(([, values]) => values)], plot);
+    new ResizeObserver(() => made.setSize(size())).observe(plot);
+  };
+  const draw = () => window.uPlot && document.querySelectorAll(".plot:not(.drawn)").forEach(drawn);
+  draw();
+  document.addEventListener("htmx:afterSwap", draw);
+})();
