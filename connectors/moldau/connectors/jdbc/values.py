@@ -63,14 +63,14 @@ class Conversions:
         # The session's zone is db.timezone, and text with the offset +00:00 means the same in it.
         self._ignores_utc = backend == "postgresql" and zone is UTC
         # DuckDB's driver makes a double of a decimal with more than 38 digits.
-        self._decimal = _digits if backend == "duckdb" else str if self._is_text else None
+        self._decimal: Convert | None = (
+            _digits if backend == "duckdb" else str if self._is_text else None
+        )
         self._has_arrays = backend in {"postgresql", "duckdb"}
 
     def typed(self, source: ColumnType, target: ColumnType) -> Convert | None:
         """Return the conversion of values with a schema; None if the driver needs none."""
         kind = source.kind
-        if kind is ColumnKind.DECIMAL:
-            return self._exactly(target)
         if kind in _SAME:
             if target.kind is ColumnKind.STRING and kind is not ColumnKind.STRING:
                 return _text
@@ -87,6 +87,7 @@ class Conversions:
             return _nested
         return {
             ColumnKind.JSON: json_text,
+            ColumnKind.DECIMAL: self._exactly(target),
             ColumnKind.BYTES: bytes,
             ColumnKind.DATE: date.isoformat if self._is_text else None,
             ColumnKind.TIME: time.isoformat if self._is_text else None,
