@@ -129,6 +129,13 @@ def test_options_that_are_extensions_are_kept() -> None:
     assert '(confluent.field_meta) = { params { key: "scale" value: "5" }' in other.identity
 
 
+def test_an_option_is_found_from_a_package_with_a_part_of_its_name() -> None:
+    more = 'package com.confluent; import "confluent/meta.proto";'
+    schema = parsed(message('int32 a = 1 [(.confluent.field_meta) = { doc: "d" }]', more=more))
+    assert parsed(schema.identity).file == schema.file
+    assert "(.confluent.field_meta)" in schema.identity
+
+
 def test_normalizing_orders_fields_by_number() -> None:
     one, other = message("int32 a = 1", "int32 b = 2"), message("int32 b = 2", "int32 a = 1")
     assert parsed(one).identity != parsed(other).identity

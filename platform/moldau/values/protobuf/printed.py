@@ -233,9 +233,15 @@ class _Options:
         for field, value in self._with_extensions(options).ListFields():
             if field.name in _OWN_OPTIONS or (field.message_type and not field.is_extension):
                 continue
-            name = f"({field.full_name})" if field.is_extension else field.name
+            name = self._extension(field.full_name) if field.is_extension else field.name
             for each in value if field.is_repeated else (value,):
                 yield name, _value(field, each)
+
+    def _extension(self, name: str) -> str:
+        """Return the name of an extension. One begins with a dot if its first part is also within
+        the file's package, where it would be looked for."""
+        is_hidden = name.partition(".")[0] in self._file.package.split(".")[1:]
+        return f"({'.' * is_hidden}{name})"
 
     def _with_extensions(self, options: Any) -> Any:
         """Return the options as a message that knows the extensions."""
