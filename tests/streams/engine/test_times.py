@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from moldau.streams.testing.driver import Driver
 NOW = 1_800_000_000_000
 
 
-def driver_of(**options: object) -> Driver:
+def driver_of(**options: Any) -> Driver:
     app = Streams("app")
 
     def own_time(value: str, _: int) -> int:
