@@ -258,7 +258,9 @@ class Cluster:
         """Wait until a node accepts clients. Raise ClusterFailed if it does not."""
         child = self._children[node_id]
         line = child.line(START_SECONDS)
-        if line is None or _UP not in line:
+        while line is not None and _UP not in line:  # such as where the metrics are
+            line = child.line(START_SECONDS)
+        if line is None:
             code = child.wait(EXIT_SECONDS)
             why = "it did not come up in time" if code is None else f"it ended with code {code}"
             raise ClusterFailed(

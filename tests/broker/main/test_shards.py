@@ -137,9 +137,10 @@ def test_no_partition_has_two_replicas_on_one_host_while_there_are_others() -> N
 
 @pytest.mark.real
 def test_two_shards_are_one_cluster_by_one_command(tmp_path: Path) -> None:
-    port = free_ports_in_row(3)
+    port = free_ports_in_row(5)
     data = tmp_path / "data"
     words = ["broker", "start", "--shards", "2", "--listen", str(port), "--data", str(data)]
+    words += ["--metrics", f"localhost:{port + 3}"]  # a node says first where they are
     servers = f"localhost:{port}"
     for round_number in range(2):  # the second one finds the data of the first
         process = moldau(*words, home=tmp_path)

@@ -304,7 +304,9 @@ class Shards:
         process = self._shards[number].process
         assert process is not None
         line = process.line(START_SECONDS)
-        if line is None or _UP not in line:
+        while line is not None and _UP not in line:  # such as where the metrics are
+            line = process.line(START_SECONDS)
+        if line is None:
             code = process.wait(EXIT_SECONDS)
             why = "did not come up in time" if code is None else f"ended with code {code}"
             raise ShardFailed(f"shard {number} {why}; the lines above say why")
