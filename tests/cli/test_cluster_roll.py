@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -167,6 +169,23 @@ def test_a_roll_that_is_killed_goes_on_and_costs_no_record(three: Three, tmp_pat
 
 
 def test_a_roll_waits_for_what_is_not_in_sync_and_names_it(three: Three, tmp_path: Path) -> None:
+    three.shell.good("topic", "create", "waits", "--partitions", "1")
+    words = ("cluster", "roll", "--restart", "false", "--nodes", "1", "--within", "2")
+    os.kill(pid_of(three.data, 3), signal.SIGSTOP)
+    try:
+        eventually(lambda: "down" in three.shell.good("cluster", "describe").out)
+        found = three.shell(*words, "--progress", str(tmp_path / "p"))
+    finally:
+        os.kill(pid_of(three.data, 3), signal.SIGCONT)
+    assert found.code == 1
+    assert "node 1 waits: broker 3 is down; " in found.err
+    assert "not in sync on 3" in found.err
+    assert not (tmp_path / "p").exists(), "no node was touched"
+    eventually(lambda: three.shell("cluster", "check").code == 0)
+    three.shell.good("topic", "delete", "waits")
+
+
+def test_a_roll_refuses_what_cannot_work(three: Three, tmp_path: Path) -> None:
     three.shell.good("topic", "create", "two", "--partitions", "1", "--replicas", "2")
     refused = three.shell(
         "cluster", "roll", "--data", str(three.data), "--progress", str(tmp_path / "p")
@@ -217,5 +236,16 @@ def test_balance_moves_what_one_broker_has_too_much(three: Three) -> None:
     assert done.code == 0, done
     again = three.shell.good("cluster", "balance", "--json").json
     assert (again["moved_replicas"], again["level"]) == (0, True)
-    configs = three.shell.good("config", "describe", "broker", "1", "--json").out
-    assert "throttled.rate" not in configs or "50000000" not in configs
+    rate = "leader.replication.throttled.rate"
+    assert _rate_of(three, rate) is None
+    three.shell.good(
+        "config", "set", "broker", "1", f"{rate}=1000", "--force"
+    )  # of a call that died
+    eventually(lambda: _rate_of(three, rate) == "1000")
+    assert three.shell("cluster", "balance", "--execute").code == 0
+    eventually(lambda: _rate_of(three, rate) is None)
+
+
+def _rate_of(three: Three, name: str) -> str | None:
+    entries = three.shell.good("config", "describe", "broker", "1", "--json").json
+    return next((each["value"] for each in entries if each["name"] == name), None)
