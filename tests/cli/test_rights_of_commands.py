@@ -71,6 +71,7 @@ COMMANDS: Final = {
     "share dlq": "share dlq list workers",
     "share delete": "share delete done-workers",
     "tier status": "tier status",
+    "tier copy-now": "tier copy-now orders",
     "tier verify": "tier verify orders",
     "token create": "token create --owner bob",
     "topic describe": "topic describe orders",

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.operations.hidden import check_all_visible, check_visible
 
 if TYPE_CHECKING:
@@ -136,24 +136,28 @@ async def _offsets(
     for end in (EARLIEST, EARLIEST_LOCAL, LATEST):
         answer = await admin.list_offsets(dict.fromkeys(led, end)) if led else {}
         found.append({where: each.offset for where, each in answer.items()})
-    return (*found, await _pending(admin, led))
+    return (*found, await _pending(admin, led) if led else {})
 
 
 async def _pending(admin: Admin, led: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the first offset of each that is not remote, -1 if it is unknown. A broker that does
-    not know the question (before KIP-1023) is asked for the last remote offset."""
+    """Return the first offset of each that is not remote, -1 if it is unknown. The last remote one
+    is asked for where that is no answer: a broker before KIP-1023 does not know the question, and
+    no broker names an offset without a record, as it is when all is remote."""
     from moldau.client.base.offsets import EARLIEST_PENDING_UPLOAD, LATEST_TIERED
 
-    if not led:
-        return {}
+    found = dict.fromkeys(led, -1)
     try:
         answer = await admin.list_offsets(dict.fromkeys(led, EARLIEST_PENDING_UPLOAD))
     except KafkaError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
-        answer = await admin.list_offsets(dict.fromkeys(led, LATEST_TIERED))
-        return {where: each.offset + 1 or -1 for where, each in answer.items()}
-    return {where: each.offset for where, each in answer.items()}
+    else:
+        found = {where: each.offset for where, each in answer.items()}
+    unknown = [where for where, offset in found.items() if offset < 0]
+    if unknown:
+        answer = await admin.list_offsets(dict.fromkeys(unknown, LATEST_TIERED))
+        found |= {where: each.offset + 1 or -1 for where, each in answer.items()}
+    return found
 
 
 async def _local_sizes(
@@ -197,3 +201,35 @@ async def metadata_values(
     finally:
         await fold.aclose()
     return values
+
+
+async def copy_now(admin: Admin, where: TopicPartition) -> int:
+    """Let the leader of a partition copy all that it has to remote storage, its active segment too,
+    and return the offset up to which that is. Return when it has begun.
+
+    Raise KafkaError; UNSUPPORTED_VERSION from brokers that are not moldau's.
+    """
+    from moldau.protocol.messages.copy_segments import (
+        CopySegmentsPartition,
+        CopySegmentsRequest,
+        CopySegmentsResponse,
+        CopySegmentsTopic,
+    )
+
+    cluster = admin._cluster
+    asked = CopySegmentsPartition(partition_index=where.partition)
+    topic = CopySegmentsTopic(name=where.topic, partitions=[asked])
+    request = CopySegmentsRequest(topics=[topic])
+
+    async def attempt() -> int:
+        leader = await cluster.leader(where)
+        answer = await cluster.call(request, CopySegmentsResponse, node_id=leader)
+        (row,) = [each for topic in answer.topics for each in topic.partitions]
+        if row.error_code:
+            text = row.error_message or ""
+            error = error_from("CopySegments", row.error_code, text, **where._asdict())
+            cluster.note(error)
+            raise error
+        return row.end_offset
+
+    return await cluster.retry(attempt)

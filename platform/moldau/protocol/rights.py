@@ -136,6 +136,7 @@ NEEDED_RIGHTS: Final[Mapping[int, tuple[Right, ...]]] = {
     92: (DELETE_GROUP, READ_TOPIC),
     93: (READ_GROUP,),
     **dict.fromkeys((20001, 20002), (ALTER_CLUSTER,)),
+    20003: (ALTER_TOPIC,),
 }
 """By API key."""
 

@@ -93,6 +93,9 @@ class Replica:
             raise self.failures.pop()
         return self.log
 
+    def end_active_segment(self, now_ms: int) -> None:
+        raise AssertionError("no test asks for it")
+
     def segment_files(self, segment: RemoteSegment) -> SegmentFiles | None:
         return FILES
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from moldau.broker.tiered.copying import LocalLog, SegmentOrigin
+from moldau.broker.tiered.copying import CopyLag, LocalLog, SegmentOrigin
 from moldau.broker.tiered.expiry import Retention
 from moldau.broker.tiered.remote_log import Ready, RemoteLog, TierSettings
 from moldau.broker.tiered.remote_segment import (
@@ -202,3 +202,15 @@ def test_a_partition_that_is_no_longer_remote_begins_where_the_local_log_does() 
     assert look(work, raised, low_watermark=0).writes == ()
     events = look(work, raised, low_watermark=15).writes
     assert [each.state for each in events if isinstance(each, SegmentUpdate)] == [DELETING] * 2
+
+
+def test_what_is_asked_for_is_copied_without_its_lag() -> None:
+    work = leader(settings=TierSettings(lag=CopyLag(-1, -1)))
+    assert look(work).writes == ()
+    work.on_copy_now(10)
+    event = written(work)
+    assert isinstance(event, RemoteSegment)
+    assert (event.start_offset, event.end_offset) == (0, 10)
+    for each in finished(event):
+        work.on_record(each)
+    assert look(work).writes == ()

@@ -79,6 +79,29 @@ def tiered(tmp_path: Path, keys: str | None) -> Iterator[Tiered]:
         yield it
 
 
+def test_copy_now_leaves_no_backlog(tiered: Tiered) -> None:
+    assert tiered.status()["first_not_remote"] < RECORDS
+    tiered.shell.good("topic", "alter", "orders", "-c", "remote.copy.lag.ms=-1")
+    done = tiered.shell("tier", "copy-now", "orders", "--json")
+    assert (done.code, "records wait for their copy" in done.err) == (0, True)
+    (found,) = json.loads(done.out)
+    assert (found["end"], found["first_not_remote"], found["error"]) == (RECORDS, RECORDS, None)
+    assert tiered.status()["backlog_records"] == 0
+    again = tiered.shell.good("tier", "copy-now", "orders")
+    assert again.rows == [["orders", "0", str(RECORDS), str(RECORDS), "-"]]
+
+
+def test_copy_now_of_a_topic_that_is_not_copied_says_why(tiered: Tiered) -> None:
+    tiered.shell.good("topic", "create", "local")
+    done = tiered.shell("tier", "copy-now", "local")
+    assert done.code == 1
+    assert "remote.storage.enable" in done.out
+    words = ("remote.log.copy.disable=true", "local.retention.bytes=-2", "local.retention.ms=-2")
+    settings = [word for each in words for word in ("-c", each)]
+    tiered.shell.good("topic", "alter", "orders", *settings)
+    assert "remote.log.copy.disable" in tiered.shell("tier", "copy-now", "orders").out
+
+
 def test_status_says_what_is_remote_and_what_waits(tiered: Tiered) -> None:
     found = tiered.status("--price", "1000000")
     segments = len(tiered.objects(".log"))

@@ -16,6 +16,7 @@ from moldau.broker.api import (
     client_quotas,
     cluster,
     configs,
+    copy_segments,
     delegation_tokens,
     delete_records,
     describe_configs,
@@ -159,4 +160,5 @@ APIS: Final[Mapping[int, Api]] = {
     93: Api(streams_group.serve_topology_description),
     20001: _decided(),
     20002: Api(restore_records.serve),
+    20003: Api(copy_segments.serve),
 }

@@ -104,6 +104,9 @@ class Node:
     """The loggers of the process, whose levels BROKER_LOGGER changes. None: unchangeable."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
     """Called with the id of a follower that could join the ISR of a partition led by this node."""
+    copy_segments: Callable[[Partition], bool] | None = None
+    """Copies all of a tiered partition to remote storage at once, its active segment too. False: it
+    is not known yet what is remote. None: this node has no remote storage."""
     peers: Peers | None = None
     """The connections to the other brokers. None: there is no other."""
     requests: defaultdict[int, int] = field(init=False, default_factory=lambda: defaultdict(int))

@@ -23,6 +23,7 @@ effect safe, or for others:
   answer waits until they are stored, and a fetch for records.
 - DeleteRecords moves the log start within the call, and RestoreRecords appends. The answer waits
   for disks and followers.
+- CopySegments ends the active segment within the call, and waits for nothing.
 - PushTelemetry only counts.
 
 Requests that hold for a part of their time do it themselves (`BY_THEMSELVES`):
@@ -84,6 +85,7 @@ AT_ONCE: Final = frozenset(
         "AddOffsetsToTxn",
         "AddPartitionsToTxn",
         "ConsumerGroupHeartbeat",
+        "CopySegments",
         "DeleteRecords",
         "DeleteShareGroupState",
         "EndTxn",

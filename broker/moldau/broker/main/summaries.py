@@ -11,5 +11,5 @@ SUMMARIES: Final = {
     "log": "Look into a log's files offline: segments, indexes, snapshots, checkpoints.",
     "security": "Check the settings of a node for what is open.",
     "storage": "Format a node's directories for a cluster, or tell what they are.",
-    "tier": "Remote storage of topics: status, verify.",
+    "tier": "Remote storage of topics: status, copy-now, verify.",
 }

@@ -13,7 +13,7 @@ from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.names import topic_name
-from moldau.cli.numbers import binary_size
+from moldau.cli.numbers import binary_size, whole
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from moldau.broker.tiered.verification import Finding
     from moldau.cli.commands.tier_client import PartitionTiers, TierClient
     from moldau.ids import Uuid
+    from moldau.link.metadata import TopicPartition
     from moldau.objects.object_store import ObjectStore
 
 _GIB: Final = 1 << 30
@@ -38,6 +39,14 @@ Compares what the topic of remote segments says with the objects in the store: o
 missing, have another size, or belong to no segment. The store is the one that the brokers name; its
 credentials are found in your environment, as the brokers find theirs. Nothing is changed. Fails if
 anything is found."""
+
+
+_COPY_NOW: Final = """\
+Each partition goes on in a new segment, and what it has before that is copied at once, whatever
+remote.copy.lag.ms says. Waits until all of it is remote, and says how far it is. Takes ALTER on the
+topic, and brokers of moldau: Apache Kafka's end a segment when it is segment.ms old and another
+record comes."""
+_LOOK_S: Final = 0.5
 
 
 def _price(text: str) -> float:
@@ -57,6 +66,17 @@ def _add_status(parser: ArgumentParser) -> None:
         type=_price,
         metavar="MONEY",
         help="of a GiB in the store for a month: adds what the remote tier costs at most",
+    )
+
+
+def _add_copy_now(parser: ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", type=topic_name)
+    parser.add_argument(
+        "--timeout",
+        type=whole(0, 1_000_000),
+        default=600,
+        metavar="SECONDS",
+        help="how long to wait for the copies (600); 0 begins them only",
     )
 
 
@@ -203,6 +223,74 @@ def _age(age_ms: int) -> str:
     return f"{seconds} s ago"
 
 
+# Copy now.
+
+
+def _copy_now(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.tier_client import opened_tiers
+    from moldau.errors.codes import ErrorCode, KafkaError
+
+    with opened_tiers(arguments, context) as client:
+        survey = client.survey([arguments.topic])
+        ends: dict[TopicPartition, int] = {}
+        refused: dict[TopicPartition, KafkaError] = {}
+        for each in survey.found:
+            answer = client.copy_now(each.where)
+            if isinstance(answer, int):
+                ends[each.where] = answer
+            elif answer.code is ErrorCode.UNSUPPORTED_VERSION:
+                raise UsageError(
+                    "these brokers cannot copy at once: set segment.ms of the topic to a few s "
+                    "and produce another record, then set it back"
+                )
+            else:
+                refused[each.where] = answer
+        pending = _await_copies(context, client, arguments, ends)
+    facts = [
+        {
+            "topic": arguments.topic,
+            "partition": each.where.partition,
+            "end": ends.get(each.where),
+            "first_not_remote": pending.get(each.where, each.pending),
+            "error": str(refused[each.where]) if each.where in refused else None,
+        }
+        for each in survey.found
+    ]
+    if arguments.json:
+        write_json(context.out, facts)
+    else:
+        rows = [[_cell(value) for value in each.values()] for each in facts]
+        header = ("TOPIC", "PARTITION", "COPIED UP TO", "NOT REMOTE FROM", "ERROR")
+        write_table(context.out, header, rows)
+    for where in survey.leaderless:
+        write_lines(context.err, [f"moldau: {where.topic}-{where.partition} has no leader"])
+    is_done = arguments.timeout == 0 or all(pending[each] >= ends[each] for each in ends)
+    return Exit.DONE if is_done and not (refused or survey.leaderless) else Exit.FAILED
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _await_copies(
+    context: Context, client: TierClient, arguments: Namespace, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Wait until all below these offsets is remote, or the time is over. Return the first offset of
+    each that is not."""
+    clock = client.runtime.clock
+    until, shown = clock.monotonic() + arguments.timeout, -1
+    while True:
+        found = client.survey([arguments.topic]).found
+        pending = {each.where: each.pending or 0 for each in found if each.where in ends}
+        left = sum(max(end - pending.get(where, 0), 0) for where, end in ends.items())
+        if left and left != shown:
+            write_lines(context.err, [f"moldau: {left} records wait for their copy"])
+            shown = left
+        if not left or clock.monotonic() >= until:
+            return {where: pending.get(where, 0) for where in ends}
+        client.pause(_LOOK_S)
+
+
 # Verify.
 
 
@@ -347,6 +435,7 @@ command = ActionCommand(
         Action(
             "status", "how far topics are copied, and what waits", _add_status, _status, _STATUS
         ),
+        Action("copy-now", "copy all of a topic at once", _add_copy_now, _copy_now, _COPY_NOW),
         Action("verify", "compare what is remote with the store", _add_verify, _verify, _VERIFY),
     ),
 )

@@ -70,6 +70,9 @@ class TieredReplica:
     def local_log(self) -> LocalLog:
         return _local_log(self.partition.log)
 
+    def end_active_segment(self, now_ms: int) -> None:
+        self.partition.log.rolling.roll(now_ms)
+
     def segment_files(self, segment: RemoteSegment) -> SegmentFiles | None:
         return _segment_files(self.partition.log, segment) if self.is_in_service else None
 

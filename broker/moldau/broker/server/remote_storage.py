@@ -33,6 +33,7 @@ _SKEW_MS_MAX: Final = 10 * 60 * 1000
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.replication.partition import Partition
     from moldau.broker.tiered.partition_tier import HostedPartition
     from moldau.broker.tiered.remote_partition import RemotePartition
     from moldau.config import Settings
@@ -82,6 +83,12 @@ def remote_storage_of(
     tier = NodeTier(work, facts, log, _Readers(node, store, key_ring, log))
     tier.configure(settings)
     return tier
+
+
+def copy_segments(tier: NodeTier, partition: Partition) -> bool:
+    """Copy all of a partition that this node leads at once, its active segment too. Return False,
+    and do nothing, if it is not known yet what is remote."""
+    return tier.copy_now(TieredReplica(partition))
 
 
 class _Readers:

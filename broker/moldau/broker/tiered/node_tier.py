@@ -127,6 +127,12 @@ class NodeTier:
         """Look at the node's replicas again: they, or settings, may have changed."""
         self._has_changed.set()
 
+    def copy_now(self, partition: HostedPartition) -> bool:
+        """Copy all of a partition at once, its active segment too. Return False, and do nothing, if
+        it is not known yet what is remote."""
+        tier = self._tiers.get(PartitionKey(partition.topic_id, partition.index))
+        return tier is not None and tier.copy_now()
+
     def configure(self, settings: Settings) -> None:
         """Use these settings of the node: its limits, and those of topics without their own."""
         self.work.configure(work_limits(settings))

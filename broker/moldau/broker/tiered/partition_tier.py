@@ -82,6 +82,9 @@ class HostedPartition(Protocol):
     def local_log(self) -> LocalLog:
         """Return what decisions know of its log."""
 
+    def end_active_segment(self, now_ms: int) -> None:
+        """Go on in a new segment, unless the active one is empty."""
+
     def segment_files(self, segment: RemoteSegment) -> SegmentFiles | None:
         """Return the files of a local segment that is to be copied; None if the log does not have
         it any more."""
@@ -220,6 +223,17 @@ class PartitionTier:
                 self._lead(epoch), name=f"lead {self.key.partition}"
             )
         self._driver.poke()
+
+    def copy_now(self) -> bool:
+        """Copy all that the log has at once, its active segment too. Return False, and do nothing,
+        if this node does not lead yet with all records of the topic."""
+        partition = self.partition
+        if not (self.is_ready and self._led_epoch is not None and self._election is None):
+            return False
+        partition.end_active_segment(self._work.now_ms())
+        self._core.on_copy_now(partition.local_log().log_end_offset)
+        self._driver.poke()
+        return True
 
     def look(self) -> None:
         """Look at once for what there is to do."""

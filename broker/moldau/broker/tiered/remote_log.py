@@ -138,6 +138,8 @@ class RemoteLog:
         self._settings = _DEFAULTS
         self._leader_epoch: int | None = None
         self._has_found_start = False
+        self._copy_now_end = 0
+        """Below it the lag of copies does not count."""
         self._attempt: _Attempt | None = None
         self._writes: dict[SegmentId, RemoteSegment | SegmentUpdate] = {}
         """What is to be read back, and until then appended."""
@@ -164,10 +166,15 @@ class RemoteLog:
         """This node does not lead the partition. Answers to what it began change nothing."""
         self._leader_epoch = None
         self._has_found_start = False
+        self._copy_now_end = 0
         self._attempt = None
         self._writes.clear()
         self._appending.clear()
         self._deleting.clear()
+
+    def on_copy_now(self, end_offset: int) -> None:
+        """What is below this offset is to be copied at once, as soon as it may be."""
+        self._copy_now_end = end_offset
 
     def on_record(self, event: RemoteEvent) -> None:
         """A record of the topic was read."""
@@ -268,7 +275,9 @@ class RemoteLog:
         settings = self._settings
         if not (settings.is_copied and settings.is_remote) or now_ms < self._copy_retries.due_ms:
             return
-        local = next_copy(self.remote, log, settings.lag, now_ms)
+        local = next_copy(self.remote, log, _AT_ONCE, now_ms)
+        if local is not None and local.end_offset > self._copy_now_end:
+            local = next_copy(self.remote, log, settings.lag, now_ms)
         if local is None:
             return
         new_id = new_uuid(self._random)

@@ -3,6 +3,7 @@ the records of remote segments mean, and how their objects are opened."""
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import OpenClient, client_settings, opened_admin
+from moldau.errors.codes import KafkaError
 from moldau.operations import tiers
 from moldau.operations.tiers import METADATA_TOPIC, PartitionTiers, TierSurvey
 
 if TYPE_CHECKING:
-    from moldau.client import Admin
+    from moldau.client import Admin, TopicPartition
     from moldau.runtime import Runtime
 
 __all__ = ["METADATA_TOPIC", "PartitionTiers", "TierClient", "TierSurvey", "opened_tiers"]
@@ -41,6 +43,23 @@ class TierClient:
 
     def survey(self, topics: Collection[str]) -> TierSurvey:
         return self._admin.run(lambda client: tiers.survey(client, topics))
+
+    def copy_now(self, where: TopicPartition) -> int | KafkaError:
+        async def copied(client: Admin) -> int | KafkaError:
+            try:
+                return await tiers.copy_now(client, where)
+            except KafkaError as error:
+                return error
+
+        return self._admin.run(copied)
+
+    def pause(self, seconds: float) -> None:
+        """Wait before the next question."""
+
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+
+        self.run(wait)
 
     def metadata_values(self) -> list[bytes]:
         return self._admin.run(

@@ -129,6 +129,7 @@ OWN: Final[Mapping[int, ApiEntry]] = MappingProxyType(
     {
         20001: ApiEntry(20001, "RestoreTopic", "restore_topic"),
         20002: ApiEntry(20002, "RestoreRecords", "restore_records"),
+        20003: ApiEntry(20003, "CopySegments", "copy_segments"),
     }
 )
 """The APIs that Kafka does not have. Only moldau's own clients are told of them."""

@@ -82,6 +82,7 @@ _GUARDS: Final[Mapping[int, Guard]] = {
     68: groups.guard_heartbeat,
     **dict.fromkeys((69, 77, 89), groups.guard_described),
     75: topics.guard_topic_partitions,
+    20003: ItemGuard(ALTER_TOPIC, is_first=True),
 }
 _DECISION_GUARDS: Final[Mapping[int, Guard]] = {
     19: topics.guard_create,
