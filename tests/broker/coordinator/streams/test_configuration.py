@@ -70,6 +70,22 @@ def test_sizes_go_through_a_chain_of_repartitions() -> None:
     assert made == {"first": 5, "second": 5, "log": 5}
 
 
+def test_the_two_topics_of_a_foreign_key_join_depend_on_each_other() -> None:
+    given = topology(
+        subtopology(
+            "0", "orders", repartitions=[internal("back")], sinks=["there"],
+            together=[((0,), (0,))],
+        ),
+        subtopology(
+            "1", "customers", repartitions=[internal("there")], sinks=["back"],
+            together=[((0,), (0,))],
+        ),
+    )  # fmt: skip
+    configured = configure(topology_of(given), Topics(orders=2, customers=5))
+    made = {each.name: each.num_partitions for each in configured.creatable()}
+    assert made == {"there": 5, "back": 2}
+
+
 @pytest.mark.parametrize(
     "given",
     [

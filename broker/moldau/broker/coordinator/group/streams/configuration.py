@@ -4,7 +4,8 @@ It decides in this order, each step with the results of the one before:
 
 1. All source topics exist. Else the group waits for them.
 2. A repartition topic has the partitions that the application asks for. Otherwise it has as many as
-   the largest topic that the subtopologies which write to it read.
+   the largest topic that the subtopologies which write to it read. Where repartition topics depend
+   on each other, it is the largest of those with a known number.
 3. The topics of a copartition group have the same number of partitions. Repartition topics without
    a number of their own take that of the others, or the largest if there are no others.
 4. A changelog has a partition for each task of its subtopology.
@@ -160,32 +161,30 @@ def _repartition_counts(
     if not undecided.keys() <= sinks:
         raise _invalid("a repartition topic is read, and no subtopology writes to it")
     while undecided:
-        decided = {
-            name: count
-            for name in undecided
-            if (count := _largest_input_of_writers(subtopologies, name, sources, found)) > 0
-        }
+        sizes = {name: _input_counts(subtopologies, name, sources, found) for name in undecided}
+        decided = {name: max(each) for name, each in sizes.items() if each and all(each)}
         if not decided:
-            raise _invalid("the sizes of repartition topics depend on each other in a circle")
+            # The two topics of a foreign-key join depend on each other: what is known must do.
+            known = [name for name, each in sizes.items() if any(each)]
+            if not known:
+                raise _invalid("the sizes of repartition topics depend on each other alone")
+            decided = {known[0]: max(sizes[known[0]])}
         found.update(decided)
         for name in decided:
             del undecided[name]
     return found
 
 
-def _largest_input_of_writers(
+def _input_counts(
     subtopologies: tuple[Subtopology, ...],
     name: str,
     sources: Mapping[str, int],
     decided: Mapping[str, int],
-) -> int:
-    """Return the most partitions of a topic that a subtopology reads which writes to the topic. 0
-    if one of these numbers is not decided yet."""
+) -> list[int]:
+    """Return the numbers of partitions of what the subtopologies read that write to the topic: 0
+    for one that is not decided yet."""
     inputs = [each.inputs for each in subtopologies if name in each.repartition_sinks]
-    counts = [
-        sources.get(each, decided.get(each, 0)) for names in inputs for each in names - {name}
-    ]
-    return max(counts, default=0) if all(counts) else 0
+    return [sources.get(each, decided.get(each, 0)) for names in inputs for each in names - {name}]
 
 
 def _copartition(
