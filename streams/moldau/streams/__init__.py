@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.streams.query.lifecycle import AppState
     from moldau.streams.query.questions import BadQuery, NotHere, QueryFailed, Row, StoreUnavailable
     from moldau.streams.serdes.codec import Codec
+    from moldau.streams.serdes.java import serde
     from moldau.streams.serdes.windowed import Windowed
     from moldau.streams.windows import count_window, hopping, session, sliding, tumbling, unlimited
 
@@ -44,6 +45,7 @@ _MODULES = {
     "query.lifecycle": "AppState",
     "query.questions": "BadQuery NotHere QueryFailed Row StoreUnavailable",
     "serdes.codec": "Codec",
+    "serdes.java": "serde",
     "serdes.windowed": "Windowed",
     "windows": "count_window hopping session sliding tumbling unlimited",
 }
@@ -53,8 +55,8 @@ __all__ = [
     "AppState", "AsyncQuery", "BadQuery", "Codec", "Column", "Context", "Grouped", "NotHere",
     "Query", "QueryFailed", "Record", "RecordFailed", "Row", "StateStore", "StoreUnavailable",
     "Stream", "Streams", "StreamsError", "Table", "TopologyError", "Windowed", "coalesce", "col",
-    "concat", "count", "count_window", "dead_letter", "hopping", "lit", "retry", "session",
-    "sliding", "tumbling", "unlimited", "until_close", "until_time", "when", "within",
+    "concat", "count", "count_window", "dead_letter", "hopping", "lit", "retry", "serde",
+    "session", "sliding", "tumbling", "unlimited", "until_close", "until_time", "when", "within",
 ]  # fmt: skip
 
 

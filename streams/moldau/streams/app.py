@@ -113,6 +113,7 @@ class Streams:
         topics: Topics,
         value: type[V],
         *,
+        key: Codec = ...,
         timestamp: op.Timestamp | None = ...,
         partitioner: Partitioner | None = ...,
         on_error: Policy | str | None = ...,

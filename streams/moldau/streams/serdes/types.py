@@ -18,6 +18,7 @@ from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.awaitables import true_unless_awaitable
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.windowed import SessionWindowed, TimeWindowed, session_codec, time_codec
+from moldau.values.failures import DeserializationFailed
 
 
 def _no_json(value: Any) -> NoReturn:
@@ -32,7 +33,7 @@ _decode_any = msgspec.json.Decoder().decode
 _IMMUTABLE = (str, bytes, int, float, bool, type(None))
 
 # The errors that a decoder raises on bytes that are no value of its type.
-UNREADABLE = (ValueError, msgspec.MsgspecError)
+UNREADABLE = (ValueError, msgspec.MsgspecError, DeserializationFailed)
 
 _MARK = b"\x00"
 _RAW = b"\x00\x01"
