@@ -63,7 +63,7 @@ class StreamsCommand:
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         add_log_format(run)
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
-        plan = _add_plan(actions.add_parser)
+        checks = [_add_plan(actions.add_parser), _add_adopt(actions.add_parser)]
         points = [_add_savepoint(actions.add_parser), _add_restore(actions.add_parser)]
         move = _add_move(actions.add_parser)
         reset = _add_reset(actions.add_parser)
@@ -96,7 +96,7 @@ class StreamsCommand:
             help="with --json: check that the app can run with this setting; may be repeated",
         )
         _add_cluster(explain)
-        for each in (run, plan, *points, move, reset, state, status, *pauses, *shows.values()):
+        for each in (run, *checks, *points, move, reset, state, status, *pauses, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -108,6 +108,10 @@ class StreamsCommand:
             from moldau.streams.commands.plan_action import plan_app
 
             return plan_app(arguments, context)
+        if arguments.action == "adopt":
+            from moldau.streams.commands.adopt_action import adopt_app
+
+            return adopt_app(arguments, context)
         if arguments.action in ("savepoint", "restore"):
             from moldau.streams.commands.savepoint_action import restore_app, save_app
 
@@ -164,6 +168,20 @@ def _add_plan(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     _add_app(plan)
     add_plan(plan)
     return plan
+
+
+def _add_adopt(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    from moldau.streams.commands.adopt_action import DESCRIPTION, add_adopt
+
+    adopt = add_parser(
+        "adopt",
+        help="what keeps an app from taking over one of Java's Kafka Streams",
+        description=DESCRIPTION,
+    )
+    add_connection_arguments(adopt)
+    _add_app(adopt)
+    add_adopt(adopt)
+    return adopt
 
 
 def _add_status(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:

@@ -42,7 +42,7 @@ from moldau.streams.running import checked
 from moldau.streams.savepoint.place import SavepointPlace
 from moldau.streams.savepoint.savepoint import Savepoint, load, load_log, require_same
 from moldau.streams.state.migrating import require_readable
-from moldau.streams.state.spec import StoreKind
+from moldau.streams.state.spec import AFTER_KEY
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.settings import AppSettings
 
@@ -50,8 +50,6 @@ _BY_RECORD_KEY: Final = (
     op.Aggregate, op.ToTable, op.TableAggregate, op.WindowAggregate, op.SessionAggregate,
     op.SlidingAggregate, op.CountAggregate, StreamJoin,
 )  # fmt: skip
-_AFTER_KEY: Final = {StoreKind.WINDOW: 12, StoreKind.SESSION: 16}
-"""How many bytes of a changelog's key come after the key of the records."""
 _BEFORE_WAITING: Final = 9
 """How many bytes come before it where a join keeps records without a match, by time and side."""
 
@@ -186,7 +184,7 @@ def _divisions(savepoint: Savepoint, layout: Layout) -> dict[str, _Division]:
                     waits = isinstance(step.operation, StreamJoin) and (
                         store is step.operation.waiting
                     )
-                    front, back = _BEFORE_WAITING if waits else 0, _AFTER_KEY.get(store.kind, 0)
+                    front, back = _BEFORE_WAITING if waits else 0, AFTER_KEY.get(store.kind, 0)
                     found[topic] = _Division(
                         app, store.name, inputs, way, before, after, front, back
                     )

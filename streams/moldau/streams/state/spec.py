@@ -27,6 +27,10 @@ class StoreKind(Enum):
     BUFFER = "buffer"
 
 
+AFTER_KEY: Final = {StoreKind.WINDOW: 12, StoreKind.SESSION: 16}
+"""How many bytes of a changelog's key come after the key of the records."""
+
+
 def slice_of(span_ms: int, retention_ms: int) -> int:
     """Return the length of a slice of records: those that one record can meet lie in at most two
     slices, and the retention does not have too many slices."""
