@@ -144,7 +144,9 @@ def _step(steps: Any) -> None:
     out = f"{NAME}-step"
     match CASE["step"]:
         case "map":
-            steps.map(lambda key, line: (key_of(line), line), key=str, type=str).to(out)
+            marked = steps.map_headers(lambda line: [("step", b"map")])
+            marked = marked.filter(lambda line, *, headers: ("step", b"map") in headers)
+            marked.map(lambda key, line: (key_of(line), line), key=str, type=str).to(out)
         case "flat map":
             steps.flat_map(lambda line: [line, f"{line} again"], type=str).to(out)
         case "merge":

@@ -35,7 +35,7 @@ def result_type(call: Call, key_type: Any, value_type: Any) -> Any:
     if (known := _known(function)) is not None:
         return known
     arguments = (key_type, value_type) if call.takes_key else (value_type,)
-    if isinstance(function, FunctionType):
+    if isinstance(function, FunctionType) and not call.takes_headers:
         if (declared := _annotation(function)) is not None:
             return declared
         return _follow(function.__code__, arguments)
@@ -153,6 +153,15 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def takes_by_name(function: Callable[..., Any], name: str) -> bool:
+    """Whether a call may give an argument of this name, and only by its name."""
+    try:
+        parameter = inspect.signature(function).parameters.get(name)
+    except (TypeError, ValueError):
+        return False
+    return parameter is not None and parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def required_parameters(function: Callable[..., Any]) -> int:

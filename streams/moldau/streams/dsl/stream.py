@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import Any, Generic, Protocol, TypeVar, Unpack, overload
 
 from moldau.streams.dsl import joins
 from moldau.streams.dsl.calls import NO_TYPE, call_of, check_sync, pair_call_of, stateless
@@ -23,6 +23,7 @@ from moldau.streams.dsl.selections import addition, expression_call, result_reco
 from moldau.streams.dsl.stores import StateStore, readable_tables
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
+from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operators.process import Context
 from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
@@ -38,11 +39,29 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+Kc = TypeVar("Kc", contravariant=True)
+Vc = TypeVar("Vc", contravariant=True)
+Rc = TypeVar("Rc", covariant=True)
 
 # A user's function takes the value, or key and value if it requires two arguments.
 ValueFunction = Callable[[V], V2]
 KeyValueFunction = Callable[[K, V], V2]
-Mapper = ValueFunction[V, V2] | KeyValueFunction[K, V, V2]
+
+
+class HeaderFunction(Protocol[Vc, Rc]):
+    """A function that is also given the headers of the record."""
+
+    def __call__(self, value: Vc, /, *, headers: Headers) -> Rc: ...
+
+
+class KeyHeaderFunction(Protocol[Kc, Vc, Rc]):
+    """The same with the key."""
+
+    def __call__(self, key: Kc, value: Vc, /, *, headers: Headers) -> Rc: ...
+
+
+Reader = HeaderFunction[V, V2] | KeyHeaderFunction[K, V, V2]
+Mapper = ValueFunction[V, V2] | KeyValueFunction[K, V, V2] | Reader[V, V2, K]
 ErrorPolicy = Policy | str | None
 
 
@@ -51,14 +70,19 @@ class Stream(Node, Generic[K, V]):
 
     def map(
         self,
-        function: Callable[[K, V], tuple[K2, V2] | Awaitable[tuple[K2, V2]]],
+        function: Callable[[K, V], tuple[K2, V2] | Awaitable[tuple[K2, V2]]]
+        | KeyHeaderFunction[K, V, tuple[K2, V2]],
         *,
         key: Any = None,
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K2, V2]:
-        """Map each record to another key and value: function(key, value) -> (key, value)."""
-        call = pair_call_of(function, "map", awaits=True)
+        """Map each record to another key and value: function(key, value) -> (key, value).
+
+        As in `map_values`, `flat_map`, `filter` and `peek`, a function with an argument
+        `*, headers` is given the headers of the record, pairs of a name and bytes.
+        """
+        call = pair_call_of(function, "map", awaits=True, gives_headers=True)
         kinds = pair_types(result_type(call, self._step.key_type, self._step.value_type))
         return Stream(
             self._graph,
@@ -104,6 +128,10 @@ class Stream(Node, Generic[K, V]):
         self, function: KeyValueFunction[K, V, V2], **options: Unpack[StepOptions]
     ) -> Stream[K, V2]: ...
     @overload
+    def map_values(
+        self, function: Reader[V, V2, K], **options: Unpack[StepOptions]
+    ) -> Stream[K, V2]: ...
+    @overload
     def map_values(self, function: Column, **options: Unpack[StepOptions]) -> Stream[K, Any]: ...
     def map_values(
         self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
@@ -122,6 +150,19 @@ class Stream(Node, Generic[K, V]):
             ),
         )
 
+    def map_headers(
+        self, function: Mapper[V, Headers, K], *, on_error: ErrorPolicy = None
+    ) -> Stream[K, V]:
+        """Give each record other headers: function(value, *, headers) returns pairs of a name and
+        bytes. Key and value stay."""
+        call = call_of(function, "map_headers", gives_headers=True)
+        step = self._added(f"map_headers({call})", op.MapHeaders(call), on_error=on_error)
+        return Stream(self._graph, step)
+
+    @overload
+    def flat_map(
+        self, function: Reader[V, Iterable[V2], K], **options: Unpack[StepOptions]
+    ) -> Stream[K, V2]: ...
     @overload
     def flat_map(
         self,
@@ -138,7 +179,7 @@ class Stream(Node, Generic[K, V]):
         self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Stream[K, Any]:
         """Map each value to any number of values, under the same key."""
-        call = call_of(function, "flat_map", awaits=True)
+        call = call_of(function, "flat_map", awaits=True, gives_headers=True)
         kind = element_type(self._result(call)) if type is None else type
         name = f"flat_map({call})"
         return Stream(
@@ -209,7 +250,7 @@ class Stream(Node, Generic[K, V]):
 
     def peek(self, function: Mapper[V, object, K], *, on_error: ErrorPolicy = None) -> Stream[K, V]:
         """Call a function on each record, and pass the record on."""
-        call = call_of(function, "peek", awaits=True)
+        call = call_of(function, "peek", awaits=True, gives_headers=True)
         step = self._added(
             f"peek({call})", stateless("peek", call, op.Peek(call)), on_error=on_error
         )
@@ -474,7 +515,8 @@ class Stream(Node, Generic[K, V]):
         """Return the call of a user's function, or of an expression over the values."""
         if isinstance(function, Column):
             return expression_call(function, self._step.value_type, operator)
-        return call_of(function, operator, awaits=awaits)
+        gives_headers = operator in ("map_values", "filter", "filter_not")
+        return call_of(function, operator, awaits=awaits, gives_headers=gives_headers)
 
     def _result(self, call: Call) -> Any:
         return result_type(call, self._step.key_type, self._step.value_type)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moldau.streams.plan.partitioners import Partitioning
 
@@ -113,3 +113,15 @@ def merged(times: Sequence[Sequence[int]]) -> Turn:
     parts = (each[:count] for each, count in zip(highest, counts, strict=True))
     keys = list(chain.from_iterable(parts))
     return Turn(counts, sorted(range(len(keys)), key=keys.__getitem__))
+
+
+def checked_headers(headers: Any, what: str) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers that a user gives. Raise TypeError if a record cannot have them."""
+    is_listed = isinstance(headers, list | tuple)
+    for each in headers if is_listed else (headers,):
+        if not (is_listed and isinstance(each, tuple | list) and len(each) == 2):
+            raise TypeError(f'{what}: headers={headers!r} are no pairs, as [("trace", b"1")]')
+        name, content = each
+        if not isinstance(name, str) or not isinstance(content, bytes | None):
+            raise TypeError(f"{what}: header {each!r} is no pair of a str and bytes, or None")
+    return tuple((name, content) for name, content in headers)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.batches import checked_headers
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.row_functions import RowCheck
@@ -92,7 +93,11 @@ def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> st
     if function.expression is not None:
         return coder(writer, function.record, scope).value(function.expression)
     name = writer.bind_users(function.function, hint)
-    return f"{name}({scope.key}, {scope.value})" if function.takes_key else f"{name}({scope.value})"
+    arguments = f"{scope.key}, {scope.value}" if function.takes_key else scope.value
+    if function.takes_headers:
+        given = "()" if scope.headers == "None" else f"tuple({scope.headers} or ())"
+        arguments += f", headers={given}"
+    return f"{name}({arguments})"
 
 
 def predicate(writer: Writer, function: Call, scope: Scope) -> str:
@@ -127,6 +132,15 @@ def map_pairs(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     key, value = writer.variable("key"), writer.variable("value")
     writer.line(f"{key}, {value} = {call(writer, step.operation.call, scope)}")
     weave.emit_children(writer, step, scope.changed(key=key, value=value))
+
+
+def map_headers(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    assert isinstance(step.operation, op.MapHeaders)
+    headers = writer.variable("headers")
+    checked = writer.bind(checked_headers, "checked_headers")
+    text = call(writer, step.operation.call, scope)
+    writer.line(f"{headers} = {checked}({text}, 'map_headers')")
+    weave.emit_children(writer, step, scope.changed(headers=headers))
 
 
 def select_key(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
@@ -686,7 +700,8 @@ def _remember_headers(
 
 
 TEMPLATES: dict[type[op.Operation], Template] = {
-    op.MapValues: map_values, op.MapPairs: map_pairs, op.SelectKey: select_key, op.Filter: keep,
+    op.MapValues: map_values, op.MapPairs: map_pairs, op.MapHeaders: map_headers,
+    op.SelectKey: select_key, op.Filter: keep,
     op.Select: select, op.FlatMap: flat_map, op.Peek: peek, op.Branch: branch, op.Merge: through,
     op.Sink: sink, op.Changes: changes, op.TableFilter: table_filter,
     op.TableMapValues: table_map_values, op.Aggregate: aggregate, op.ToTable: to_table,

@@ -19,8 +19,8 @@ from moldau.streams.state.spec import StoreSpec
 
 # These keep neither records nor old values, so values may be changed in place before them.
 _STATELESS = (
-    op.MapPairs, op.MapValues, op.SelectKey, op.Filter, op.Select, op.FlatMap, op.Peek,
-    op.AsyncStep, op.MapBatch, op.Branch, op.Arm, op.Merge, op.Sink, op.Changes,
+    op.MapPairs, op.MapValues, op.MapHeaders, op.SelectKey, op.Filter, op.Select, op.FlatMap,
+    op.Peek, op.AsyncStep, op.MapBatch, op.Branch, op.Arm, op.Merge, op.Sink, op.Changes,
 )  # fmt: skip
 _COPYING = (
     op.Aggregate

@@ -19,13 +19,15 @@ _GROUPS: Final = (tuple, list, set, frozenset)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A user's function, called as function(value), or as function(key, value) if `takes_key`.
+    """A user's function, called as function(value), or as function(key, value) if `takes_key`; with
+    `headers=` of the record if `takes_headers`.
 
     A function made from an expression has it in `expression`, and the type of values in `record`.
     """
 
     function: Callable[..., Any]
     takes_key: bool = False
+    takes_headers: bool = False
     expression: Typed | None = None
     record: Any = None
 

@@ -59,6 +59,11 @@ class MapValues(Operation, kind="map_values"):
 
 
 @dataclass(frozen=True, slots=True)
+class MapHeaders(Operation, kind="map_headers"):
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
 class SelectKey(Operation, kind="select_key"):
     call: Call
 

@@ -37,9 +37,9 @@ def checked_at_first(
     """
     is_good = False
 
-    def checked(*arguments: Any) -> Any:
+    def checked(*arguments: Any, **named: Any) -> Any:
         nonlocal is_good
-        result = function(*arguments)
+        result = function(*arguments, **named)
         if result is not None and not is_good:
             is_good = true_unless_awaitable(result)
             defaults[name] = function

@@ -236,7 +236,8 @@ class AsyncOperator(DeferredOperator):
     def _call(self, row: WaitingRecord) -> AsyncCall:
         call = self._operation.call
         arguments = (row.key, row.value) if call.takes_key else (row.value,)
-        coroutine = call.function(*arguments)
+        named = {"headers": tuple(row.headers or ())} if call.takes_headers else {}
+        coroutine = call.function(*arguments, **named)
         shape = _SHAPES.get(self._operation.what)
         return AsyncCall(coroutine if shape is None else _shaped(coroutine, shape), row)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from moldau.streams.cron import CronTimes, cron_times, is_cron
 from moldau.streams.durations import Duration, milliseconds
-from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.batches import Headers, checked_headers
 from moldau.streams.engine.operator import NEVER, UNKNOWN_TIME, Clock, Current, Operator
 from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStore, UserStores
 from moldau.streams.plan.operations import Process
@@ -127,7 +127,7 @@ class Context:
         if time.__class__ is not int or not 0 <= time < NEVER:
             raise ValueError(f"forward: timestamp={time!r} is no int of milliseconds since 1970")
         if headers and (given is None or headers is not given.headers):
-            _check_headers(headers)
+            checked_headers(headers, "forward")
         self._operator.forward(record.key, record.value, time, headers)
 
     def schedule(
@@ -160,16 +160,6 @@ class Context:
         timer = Timer(interval_ms, call, due, self._operator.undo)
         self._operator.add(timer, by)
         return timer
-
-
-def _check_headers(headers: Any) -> None:
-    is_listed = isinstance(headers, list | tuple)
-    for each in headers if is_listed else (headers,):
-        if not (is_listed and isinstance(each, tuple | list) and len(each) == 2):
-            raise TypeError(f'forward: headers={headers!r} are no pairs, as [("trace", b"1")]')
-        name, content = each
-        if not isinstance(name, str) or not isinstance(content, bytes | None):
-            raise TypeError(f"forward: header {each!r} is no pair of a str and bytes, or None")
 
 
 class ProcessOperator(Operator):
