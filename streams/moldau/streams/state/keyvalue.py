@@ -88,7 +88,7 @@ class KeyValueStore:
         # Times of deletions since the last flush.
         self.deleted: dict[Any, int] = {}
         self.undo: UndoLog | None = None
-        # The highest stream time of the operators that write here, for rows with a time to live.
+        # The highest stream time of the operators that write to it, for rows with a time to live.
         self.time = -1
         self._backing = PrefixedBacking(backing, _ROWS) if spec.is_timed else backing
         self._times = PrefixedBacking(backing, _TIMES) if spec.is_timed else None
