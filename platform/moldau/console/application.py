@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -277,11 +277,13 @@ def make_application(
     clock: Clock,
     access: Access | None = None,
     logins: Logins | None = None,
+    names: Sequence[str] = (),
 ) -> Starlette:
     """Return the application. Its caller closes the connection. Without `access`, it is read-only.
-    With `logins` no page is for a browser that has not logged in."""
+    With `logins` no page is for a browser that has not logged in. `names` are those of the
+    clusters, if there are several."""
     access = Access() if access is None else access
-    renderer = Renderer(connection.bootstrap, logins is not None)
+    renderer = Renderer(connection.bootstrap, logins is not None, connection.name, names)
     guard = Guard(renderer, access)
     charts = Charts(connection, renderer, clock)
     pages = Pages(connection, renderer, charts)

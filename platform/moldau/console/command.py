@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.addresses import host_and_port
@@ -16,15 +17,24 @@ from moldau.cli.commands.registry_place import (
     registry_place,
 )
 from moldau.cli.summaries import SUMMARIES
-from moldau.console.options import AUDIT, VisitorOptions, add_visitor_options, check_options
+from moldau.console.options import (
+    AUDIT,
+    CLUSTER,
+    VisitorOptions,
+    add_visitor_options,
+    check_options,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moldau.console.options import Visitors
     from moldau.link.http.protection import HttpProtection
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8080"
 CONNECT_VARIABLE: Final = "MOLDAU_CONNECT"
+ALL: Final = "all"
 
 
 class ConsoleCommand:
@@ -39,6 +49,12 @@ class ConsoleCommand:
             default=LISTEN,
             metavar="HOST:PORT",
             help=f"where the pages are served; default: {LISTEN}",
+        )
+        parser.add_argument(
+            "--clusters",
+            metavar="PROFILE,...",
+            help="show the clusters of these profiles, or of `all`, in one console; each page has "
+            "a switch",
         )
         parser.add_argument(
             "--admin",
@@ -89,33 +105,85 @@ class ConsoleCommand:
         add_visitor_options(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.cli.commands.cluster_connection import client_settings
-        from moldau.console.apis.connect import CONNECT
         from moldau.runtime.real import run
 
         check_installed()
-        options = VisitorOptions.of_arguments(arguments)
-        check_options(options)
         host, port = host_and_port(arguments.listen, "--listen")
-        settings = client_settings(arguments, context)
-        clusters = (arguments.bootstrap, arguments.command_config)
-        registry = registry_place(arguments.registry, context, *clusters)
-        if registry is not None:
-            check_registry(registry)
-        shown = {**settings, **({} if registry is None else {URL: registry.url})}
-        connect = _connect(arguments, context)
-        if connect is not None:
-            shown[CONNECT] = connect
-        shown |= _beside(arguments)
+        clusters = {}
+        for name, (given, beside) in _clusters(arguments, context).items():
+            options = VisitorOptions.of_arguments(arguments, name)
+            check_options(options)
+            clusters[name] = options, _shown(given, beside)
 
         async def main(runtime: Runtime) -> None:
             from moldau.runtime.signals import until_signal
 
-            visitors = _visitors(runtime, options, context, host)
-            await until_signal(_serve(runtime, shown, (host, port), visitors, context))
+            visited = {
+                name: (shown, _visitors(runtime, options, context, host, warns=not number))
+                for number, (name, (options, shown)) in enumerate(clusters.items())
+            }
+            await until_signal(_serve(runtime, visited, (host, port), context))
 
         run(main, node="console")
         return Exit.DONE
+
+
+def _clusters(arguments: Namespace, context: Context) -> dict[str, tuple[Namespace, Context]]:
+    """Return the clusters by their names, with what is given of each. One alone has no name."""
+    if arguments.clusters is None:
+        return {"": (arguments, context)}
+    from moldau.cli.profiles import load, path_of
+
+    for option, value in (
+        ("--bootstrap", arguments.bootstrap),
+        ("--command-config", arguments.command_config),
+        ("--registry", arguments.registry),
+        ("--connect", arguments.connect),
+        ("--streams", arguments.streams),
+        ("--pipeline", arguments.pipeline),
+        ("--node-metrics", arguments.node_metrics),
+        ("--profile", context.profile_name),
+    ):
+        if value:
+            raise UsageError(f"{option} is of one cluster, and --clusters names profiles")
+    if arguments.prometheus and CLUSTER not in arguments.prometheus:
+        raise UsageError(
+            f"--prometheus with --clusters needs {CLUSTER} in it, which stands for the profile, "
+            f"such as http://HOST:9090?job={CLUSTER}"
+        )
+    path = path_of(context.environment)
+    profiles = load(path) if path is not None else None
+    known = {} if profiles is None else profiles.by_name
+    names = list(dict.fromkeys(filter(None, arguments.clusters.split(","))))
+    names = sorted(known) if names == [ALL] else names
+    if not names:
+        raise UsageError("--clusters names no profile; `moldau profile create` makes one")
+    found = {}
+    for name in names:
+        given = Namespace(**vars(arguments))
+        if arguments.prometheus:
+            given.prometheus = arguments.prometheus.replace(CLUSTER, name)
+        beside = replace(context, profile_name=name)
+        _ = beside.profile  # raises if there is no such profile
+        found[name] = given, beside
+    return found
+
+
+def _shown(arguments: Namespace, context: Context) -> dict[str, str]:
+    """Return the settings of a cluster and what is beside it."""
+    from moldau.cli.commands.cluster_connection import client_settings
+    from moldau.console.apis.connect import CONNECT
+
+    settings = client_settings(arguments, context)
+    named = (arguments.bootstrap, arguments.command_config)
+    registry = registry_place(arguments.registry, context, *named)
+    if registry is not None:
+        check_registry(registry)
+    shown = {**settings, **({} if registry is None else {URL: registry.url})}
+    connect = _connect(arguments, context)
+    if connect is not None:
+        shown[CONNECT] = connect
+    return shown | _beside(arguments)
 
 
 def _connect(arguments: Namespace, context: Context) -> str | None:
@@ -155,7 +223,9 @@ def _beside(arguments: Namespace) -> dict[str, str]:
     return found | ({} if arguments.prometheus is None else {PROMETHEUS: arguments.prometheus})
 
 
-def _visitors(runtime: Runtime, options: VisitorOptions, context: Context, host: str) -> Visitors:
+def _visitors(
+    runtime: Runtime, options: VisitorOptions, context: Context, host: str, *, warns: bool
+) -> Visitors:
     """Return what visitors must show, and what they may do. Raise ConfigError."""
     from moldau.console.options import visitors_of
     from moldau.logging import Loggers
@@ -164,7 +234,7 @@ def _visitors(runtime: Runtime, options: VisitorOptions, context: Context, host:
     visitors = visitors_of(options, runtime, host, log)
     by, cure = visitors.protection, options.cure
     warning = open_warning(by, host, is_admin=options.is_admin, cure=cure)
-    if visitors.client is None and warning is not None:
+    if warns and visitors.client is None and warning is not None:
         context.err.write(f"moldau: {warning}\n")
     return visitors
 
@@ -181,19 +251,21 @@ def open_warning(by: HttpProtection, host: str, *, is_admin: bool, cure: str) ->
 
 async def _serve(
     runtime: Runtime,
-    settings: dict[str, str],
+    clusters: Mapping[str, tuple[dict[str, str], Visitors]],
     listen: tuple[str, int],
-    visitors: Visitors,
     context: Context,
 ) -> None:
-    from moldau.console.server import served
+    from moldau.console.server import Shown, connection_of, serving_all
     from moldau.logging import Loggers
     from moldau.runtime.signals import forever
 
     log = Loggers(runtime.clock, context.err.write).get("moldau.console.logins")
-    oidc = visitors.provider(runtime, log)
-    place = listen, visitors.protection, visitors.access, oidc
-    async with served(runtime, settings, *place) as address:
+    shown = {
+        name: Shown(connection_of(runtime, settings), each.access, each.provider(runtime, log))
+        for name, (settings, each) in clusters.items()
+    }
+    _, visitors = next(iter(clusters.values()))
+    async with serving_all(runtime, shown, listen, visitors.protection) as address:
         with suppress(BrokenPipeError):
             context.out.write(f"moldau console is up at {address}\nCtrl-C stops it.\n")
             context.out.flush()

@@ -61,6 +61,8 @@ class Connection:
         Schema Registry, by which records are decoded; `connect` that of a Connect worker;
         `services` has Streams apps and pipelines; `topics` is for a `Refresher`."""
         self.bootstrap = settings.get("bootstrap.servers", "")
+        self.name = ""
+        """The name among several clusters of one console."""
         by_registry = {name: text for name, text in settings.items() if name in _OF_REGISTRY}
         own = {name: text for name, text in settings.items() if name not in _OF_REGISTRY}
         self.nodes = NodePasts(runtime, own.pop(NODES, "").split())

@@ -31,6 +31,8 @@ REDIRECT_URI: Final = "oidc-redirect-uri"
 ROLES: Final = "roles"
 AUDIT_FILE: Final = "audit"
 ADMIN: Final = "admin"
+CLUSTER: Final = "{cluster}"
+"""In the name of the file of roles: the cluster, where a console has several."""
 LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 _OF_OIDC: Final = (CLIENT_ID, SECRET_FILE, ROLES_CLAIM, USER_CLAIM, REDIRECT_URI)
 _ROWS: Final = {
@@ -96,10 +98,12 @@ class VisitorOptions:
     """Returns an option's name as the user writes it."""
 
     @classmethod
-    def of_arguments(cls, arguments: Namespace) -> VisitorOptions:
-        """Return those of a command line."""
+    def of_arguments(cls, arguments: Namespace, cluster: str = "") -> VisitorOptions:
+        """Return those of a command line, for one of several clusters."""
         found = {name: getattr(arguments, name.replace("-", "_")) for name in NAMES}
         given = {name: value for name, value in found.items() if value is not None}
+        if cluster and ROLES in given:
+            given[ROLES] = given[ROLES].replace(CLUSTER, cluster)
         return cls(given, arguments.admin, lambda name: f"--{name}")
 
     @classmethod

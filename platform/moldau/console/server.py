@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -16,6 +15,7 @@ from moldau.console.access.visitor import OWN, Access, proven_by
 from moldau.console.apis.connect import CONNECT
 from moldau.console.apis.services import PIPELINES, STREAMS, LinkedServices
 from moldau.console.application import make_application
+from moldau.console.clusters import Clusters
 from moldau.console.connection import Connection
 from moldau.console.pages.health import is_probe
 from moldau.console.pages.rendering import FORM_BYTES_MAX
@@ -25,12 +25,19 @@ from moldau.runtime.http_door import FORM, DoorRules
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Scope
 
     from moldau.console.access.oidc import Oidc
-    from moldau.console.connection import Connection
+    from moldau.console.access.roles import Login
     from moldau.console.refresher import LocalTopics
     from moldau.runtime import Runtime
+    from moldau.runtime.http_door import DoorRefusal
+
+    Prove: TypeAlias = Callable[[Request], Login | None]
 
 PAGES: Final = ("/", "/topics", "/groups", "/transactions")
 _NONE: Final = "none"
@@ -80,27 +87,61 @@ async def serving(
     oidc: Oidc | None = None,
 ) -> AsyncIterator[str]:
     """Serve the console of a connection as `served` does, and close it at the end."""
+    by = HttpProtection() if protection is None else protection
+    one = Shown(connection, Access(is_admin=True) if access is None else access, oidc)
+    async with serving_all(runtime, {"": one}, listen, by) as address:
+        yield address
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A cluster of a console, and its visitors."""
+
+    connection: Connection
+    access: Access
+    oidc: Oidc | None = None
+
+
+@asynccontextmanager
+async def serving_all(
+    runtime: Runtime, shown: Mapping[str, Shown], listen: tuple[str, int], by: HttpProtection
+) -> AsyncIterator[str]:
+    """Serve clusters by their names, or one without a name, and close their connections at the
+    end. Either all have a provider of logins or none."""
     server = HttpServer(runtime, "the console", "choose another address")
-    warming: asyncio.Task[None] | None = None
+    warming: list[asyncio.Task[None]] = []
+    first = next(iter(shown.values()))
     try:
         host, port = server.bind(*listen)
-        by = HttpProtection() if protection is None else protection
-        allowed = Access(is_admin=True) if access is None else access
-        logins = None if oidc is None else Logins(oidc, by, runtime)
-        application = make_application(connection, runtime.clock, allowed, logins)
-        gate = by.guard(application, is_probe) if logins is None else application
-        prove = proven_by(by) if logins is None else logins.login
-        on_refusal = partial(allowed.record_refusal, prove)
-        await server.start(gate, _rules(by, oidc), by.context, on_refusal)
-        warming = runtime.spawn(warm(application, connection), name="warm the console up")
+        applications: dict[str, ASGIApp] = {}
+        names = list(shown) if "" not in shown else []
+        proofs: dict[str, Prove] = {}
+        for name, each in shown.items():
+            each.connection.name = name
+            logins = None if each.oidc is None else Logins(each.oidc, by, runtime)
+            proofs[name] = proven_by(by) if logins is None else logins.login
+            made = make_application(each.connection, runtime.clock, each.access, logins, names)
+            applications[name] = by.guard(made, is_probe) if logins is None else made
+            warming.append(runtime.spawn(warm(made, each.connection), name="warm the console up"))
+        front = Clusters(applications)
+        gate = front if names else applications[""]
+
+        def on_refusal(scope: Scope, refusal: DoorRefusal) -> None:
+            name = front.name_in(scope["path"])
+            shown[name].access.record_refusal(proofs[name], scope, refusal)
+
+        await server.start(gate, _rules(by, first.oidc), by.context, on_refusal)
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
-        connection.is_ending = True
-        if warming is not None:
-            warming.cancel()
-            await asyncio.wait([warming])
+        for each in shown.values():
+            each.connection.is_ending = True
+        for task in warming:
+            task.cancel()
+        if warming:
+            await asyncio.wait(warming)
         await server.aclose()
-        await connection.aclose()
+        for each in shown.values():
+            await each.connection.aclose()
 
 
 def _rules(by: HttpProtection, oidc: Oidc | None) -> DoorRules:

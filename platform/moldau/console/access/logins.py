@@ -24,6 +24,7 @@ from moldau.console.access.roles import Login
 from moldau.console.access.routes import SESSION, STILL
 from moldau.console.access.sessions import LOGIN_S, LONGEST_S, Seal, Sessions, name_of
 from moldau.console.access.visitor import Access, proven_by
+from moldau.console.clusters import FOLDER, PREFIX
 from moldau.console.pages.health import is_probe
 from moldau.console.pages.rendering import Renderer
 
@@ -72,7 +73,9 @@ class Logins:
     async def begin(self, request: Request) -> Response:
         """Send the browser to the provider. Raise LoginFailed."""
         back = inner(request.query_params.get("back", "/"))
-        redirect_uri = self._oidc.client.redirect_uri or str(request.base_url.replace(path=DONE))
+        prefix: str = getattr(request.state, PREFIX, "")
+        given = self._oidc.client.redirect_uri or str(request.base_url.replace(path=DONE))
+        redirect_uri = f"{given.removesuffix(DONE)}{prefix}{DONE}" if prefix else given
         pending = Pending.new(self._random_bytes, redirect_uri, back)
         answer = RedirectResponse(await self._oidc.begin(pending), _SEE_OTHER)
         sealed = self._seal.closed(asdict(pending), self._clock.monotonic())
@@ -120,7 +123,9 @@ class Logins:
         return (self._oidc.client.redirect_uri or str(request.url)).startswith("https:")
 
     def _name(self, request: Request, name: str) -> str:
-        return f"__Host-{name}" if self._is_secure(request) else name
+        prefix: str = getattr(request.state, PREFIX, "")
+        own = f"{name}-{prefix.removeprefix(FOLDER).replace('%', '.')}" if prefix else name
+        return f"__Host-{own}" if self._is_secure(request) else own
 
     def _set(
         self, request: Request, answer: Response, name: str, value: str, seconds: float

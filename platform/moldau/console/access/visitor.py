@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from moldau.console.access.roles import UNKNOWN, Login, Policy, Role, Visitor, of_role
 from moldau.console.access.routes import Row
+from moldau.console.clusters import path_of
 from moldau.link.http.protection import CHECKED
 from moldau.logging import Logger
 
@@ -91,7 +92,7 @@ class Access:
             address=UNKNOWN if request.client is None else request.client.host,
             action=row.action,
             resource=request.path_params.get("name") or form.get("name", ""),
-            path=request.scope["path"],
+            path=path_of(request),
             form=urlencode(_shown(row, form or request.query_params)),
             result=result,
             status=status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import Any, Final
@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from moldau.cli.numbers import exact
 from moldau.console.access.roles import Role, Visitor
 from moldau.console.access.routes import visitor_of
+from moldau.console.clusters import prefix_of, prefixed
 from moldau.console.pages import texts
 from moldau.console.picture import ClusterLists
 from moldau.console.refresher import Refresher
@@ -51,8 +52,12 @@ class BadForm(Exception):
 class Renderer:
     """Makes pages from the templates of this package."""
 
-    def __init__(self, title: str, has_sessions: bool = False) -> None:
-        """`has_sessions` is whether visitors can log out."""
+    def __init__(
+        self, title: str, has_sessions: bool = False, name: str = "", names: Sequence[str] = ()
+    ) -> None:
+        """`has_sessions` is whether visitors can log out; `name` is that of the cluster among the
+        `names` of several."""
+        self._prefix = prefix_of(name) if names else ""
         self.needs: Mapping[str, Role] = {}
         """The role that each action needs, by the table of routes."""
         self._environment = Environment(
@@ -64,7 +69,9 @@ class Renderer:
         )
         for each in _FILTERS:
             self._environment.filters[each.__name__] = each
+        others = {each: f"{prefix_of(each)}/" for each in names}
         self._environment.globals.update(cluster=title, has_sessions=has_sessions)
+        self._environment.globals.update(cluster_name=name, clusters=others)
 
     def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:
         """Return a page."""
@@ -82,7 +89,7 @@ class Renderer:
             is_admin=visitor.has(Role.ADMIN),
             **values,
         )
-        return HTMLResponse(text, status, headers=_HEADERS)
+        return HTMLResponse(prefixed(text, self._prefix), status, headers=_HEADERS)
 
     def listed(
         self, request: Request, name: str, lists: Refresher, listed: ClusterLists, **values: Any
