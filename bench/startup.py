@@ -3,6 +3,8 @@
 Cold means a new interpreter. The files are in the page cache and compiled, as they are the second
 time a user types a command. The cost of an import is measured as the difference to an interpreter
 that does nothing, both started one after the other in the same round.
+
+A broker begins in an empty directory. It has answered when it has sent its metadata.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.harness import Case, Goal, Table
+from bench.peer_brokers import HOST, cpu_seconds
+from moldau.runtime.node_processes import NodeProcess, free_ports
+from tests.peers.kafka_broker import ask_metadata
 
 _STARTS_A_ROUND = 3
 _UNUSUAL = frozenset(("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONPROFILEIMPORTTIME"))
@@ -65,6 +72,40 @@ def added(command: Sequence[str]) -> Callable[[], float]:
     return run
 
 
+@contextmanager
+def running_broker() -> Iterator[tuple[NodeProcess, int]]:
+    """Run a broker, and yield its process and port when it has answered for the first time."""
+    port = free_ports(1)[0]
+    with tempfile.TemporaryDirectory(prefix="bench-startup-") as folder:
+        words = ["broker", "start", "--listen", f"{HOST}:{port}", "--data", f"{folder}/data"]
+        process = NodeProcess(words, f"{folder}/log")
+        try:
+            line = process.line(60)
+            if line is None or " is up" not in line:
+                raise RuntimeError(Path(f"{folder}/log").read_text())
+            ask_metadata(port)
+            yield process, port
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def broker_milliseconds() -> float:
+    begun = time.perf_counter()
+    with running_broker():
+        return (time.perf_counter() - begun) * 1e3
+
+
+def broker_cpu_milliseconds() -> float:
+    with running_broker() as (process, _):
+        return cpu_seconds(process.pid) * 1e3
+
+
+def topic_list_cpu_milliseconds() -> float:
+    with running_broker() as (_, port):
+        return cpu((*_MOLDAU, "topic", "list", "-b", f"{HOST}:{port}"))()
+
+
 def tables() -> list[Table]:
     cases = [
         Case("an interpreter that does nothing", whole(_NOTHING)),
@@ -75,6 +116,9 @@ def tables() -> list[Table]:
         Case("moldau --version", whole((*_MOLDAU, "--version"))),
         Case("moldau help", whole((*_MOLDAU, "help"))),
         Case("moldau --help, CPU", cpu((*_MOLDAU, "--help"))),
+        Case("moldau topic list, CPU", topic_list_cpu_milliseconds),
+        Case("moldau broker start, to its first answer", broker_milliseconds),
+        Case("moldau broker start, to its first answer, CPU", broker_cpu_milliseconds),
     ]
     goals = [
         Goal("import moldau.protocol", at_most=80.0),
@@ -82,6 +126,8 @@ def tables() -> list[Table]:
         Goal("import moldau.protocol.messages.produce, added", at_most=80.0),
         Goal("moldau --version", at_most=250.0),
         Goal("moldau --help, CPU", at_most=150.0),
+        Goal("moldau topic list, CPU", at_most=180.0),
+        Goal("moldau broker start, to its first answer", at_most=400.0),
     ]
     notes = [
         "`moldau.protocol` imports its modules when they are asked for: what a program pays for it"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
 
 ALLOWED = tomllib.loads((Path(__file__).parent / "start.toml").read_text(encoding="utf-8"))
@@ -41,9 +42,27 @@ def imported_by(words: Sequence[str], directory: Path, *, code: int = 0) -> set[
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
+def imported_by_broker(directory: Path) -> set[str]:
+    """The modules of a broker's process, from its start until a signal has ended it."""
+    at = f"localhost:{free_ports(1)[0]}"
+    words = ["broker", "start", "--listen", at, "--data", str(directory)]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-c", _LISTED, json.dumps(words)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=directory,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert "is up" in process.stdout.readline(), process.communicate()
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return set(json.loads(errors.splitlines()[-1]))
+
+
 def too_many(imported: set[str], name: str) -> list[str]:
-    """The modules that the command may not import."""
+    """The modules that the command may not import; all of them if they are more than its bound."""
     allowed = ALLOWED[name]
+    if len(imported) > allowed.get("most", len(imported)):
+        return sorted(imported)
     ours = allowed["ours"]
     parents = {each.rsplit(".", count)[0] for each in ours for count in range(each.count(".") + 1)}
     standard = (*sys.stdlib_module_names, *allowed["others"])
@@ -72,6 +91,16 @@ def test_topic_list_imports_what_lists_topics(
     words = ["topic", "list", "-b", moldau_broker.bootstrap_servers]
 
     assert too_many(imported_by(words, tmp_path), "topic_list") == []
+
+
+def test_a_broker_starts_with_what_serves_its_first_requests(tmp_path: Path) -> None:
+    assert too_many(imported_by_broker(tmp_path), "broker_start") == []
+
+
+def test_more_modules_than_the_bound_are_all_named() -> None:
+    imported = {f"moldau.cli.{number}" for number in range(ALLOWED["topic_list"]["most"] + 1)}
+
+    assert too_many(imported, "topic_list") == sorted(imported)
 
 
 def test_pipeline_status_imports_no_connector(

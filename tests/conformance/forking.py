@@ -38,6 +38,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from moldau.deferred import complete_constructors
+
 MODULES: Final = (
     "moldau.cli.application",
     "moldau.broker.main.broker_command",
@@ -235,6 +237,7 @@ def main() -> int:
     for name in MODULES:
         with suppress(ModuleNotFoundError):
             import_module(name)
+    complete_constructors()
     gc.collect()
     gc.freeze()  # so that a collection in a child does not write to shared pages
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from starlette.routing import Route
@@ -47,6 +47,7 @@ from moldau.connect.worker.settings import (
     offset_topic,
     unknown_settings,
 )
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.folds.topic import FoldTopic
 from moldau.link.http.protection import HttpProtection, open_to_all

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:

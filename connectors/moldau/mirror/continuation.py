@@ -9,10 +9,10 @@ watermark and not the last stable offset, as a mirror of uncommitted records cop
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 from moldau.ids import ZERO_UUID, Uuid, format_uuid, parse_uuid
 
 _OFFSET: Final = "offset"

@@ -13,9 +13,10 @@ in the order in which its records were delivered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 from moldau.mirror.formats import OffsetSync
 
 UNKNOWN = -1

@@ -14,7 +14,7 @@ A setting that neither a connector nor a worker reads is a warning that names it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations
 from typing import Final
 
@@ -22,6 +22,7 @@ from moldau.config.properties import parse_properties
 from moldau.connect.config.connectors import SourceConfig
 from moldau.connect.task.settings import client_settings as shared_settings
 from moldau.connect.worker.settings import unknown_settings
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.mirror.clusters import beneath
 from moldau.mirror.settings import (

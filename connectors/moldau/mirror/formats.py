@@ -8,10 +8,10 @@ a 16-bit version, 0.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 
 _SHORT: Final = struct.Struct(">h")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.client import Admin as AsyncAdmin
 from moldau.client.sync import Admin
 from moldau.connect.installed.plugins import resolved
+from moldau.deferred import dataclass
 from moldau.mirror.clusters import (
     client_settings,
     hidden_topics,

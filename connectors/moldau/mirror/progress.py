@@ -11,9 +11,10 @@ anew. Then all of the new topic is left.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -8,10 +8,11 @@ topic are copied for reading only: nothing but the mirror is to write to a copy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from moldau.client import Acl, AclOperation, AclPattern, AclPermission, AclResource, ConfigEntry
 from moldau.connect.api import ConnectError
+from moldau.deferred import dataclass
 from moldau.mirror.policy import HEARTBEATS, NameFilter, ReplicationPolicy
 
 

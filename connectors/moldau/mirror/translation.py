@@ -13,10 +13,11 @@ Invariant: `points` have falling offsets on both sides, the newest first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 from moldau.mirror.formats import Checkpoint, OffsetSync
 
 _DENSITY: Final = 8

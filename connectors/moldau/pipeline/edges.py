@@ -8,11 +8,12 @@ settings. Where one side of an edge is not known, there is no problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from moldau.config.file_problems import Problem, nearest, warning
 from moldau.config.yaml_tree import Node
+from moldau.deferred import dataclass
 from moldau.pipeline.pipeline import App, Connector, Pipeline, Topic
 from moldau.pipeline.references import has_reference
 from moldau.pipeline.shapes import (

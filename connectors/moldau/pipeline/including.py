@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from moldau.config.file_problems import Problem
 from moldau.config.yaml_tree import Node, parse
+from moldau.deferred import dataclass
 
 INCLUDE: Final = "include"
 _TARGETS: Final = "targets"

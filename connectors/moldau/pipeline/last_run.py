@@ -7,9 +7,10 @@ see that the topology of an app has changed, which Kafka itself does not know.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Final, Self, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.operations.topics import FoundTopic
 from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.pipeline import Pipeline

@@ -7,9 +7,10 @@ With the rows of `status`, each box has its numbers too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 
+from moldau.deferred import dataclass
 from moldau.diagrams import TIP, columns, curve, cut
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.status import HEALTHY, StatusRow

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from moldau.config.file_problems import nearest
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven
 
 EMBEDDED: Final = "embedded"

@@ -7,10 +7,11 @@ The order is topics, sinks, apps, jobs, sources, so that every reader exists bef
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from moldau.connect.config.kinds import HIDDEN
+from moldau.deferred import dataclass
 from moldau.operations.connectors import compare as compare_connectors
 from moldau.operations.connectors import without_secrets
 from moldau.operations.plan import Action, Change, PlanStep, count_of, plan_json, plan_lines

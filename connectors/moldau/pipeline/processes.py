@@ -7,9 +7,10 @@ leashed: however this process ends, its parts end with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.logging.events import EVENTS
 from moldau.pipeline.data_directory import (
     FINISHED,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from moldau.config.file_problems import Problem, nearest, warning
 from moldau.config.yaml_tree import Node
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.pipeline.connectors import check_connector, check_worker, connector_of
 from moldau.pipeline.edges import ReadSchema, check_edges

@@ -11,11 +11,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.config.file_problems import Problem, nearest, warning
 from moldau.config.yaml_tree import Node
+from moldau.deferred import dataclass
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}:]*):)?([^}:]+)\}")
 _VARIABLE: Final = re.compile(r"\$\{var:([^}]*)\}")

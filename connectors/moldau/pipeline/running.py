@@ -9,11 +9,12 @@ of them, may be killed at any time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
 from moldau.connect.installed.plugins import resolved
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.operations.plan import Action
 from moldau.pipeline.cluster import Cluster, ExistingNames

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from moldau.deferred import dataclass
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.status import HEALTHY, GroupStatus, StatusRow

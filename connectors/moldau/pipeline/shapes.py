@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 
 _TIMEOUT_MS = 5000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.missed import missed_text
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline

@@ -11,9 +11,9 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.plugins.extras import need
 from moldau.values.avro.fit import Values

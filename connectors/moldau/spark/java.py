@@ -12,11 +12,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 OLDEST: Final = 17

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NoReturn
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 FORMATS: Final = ("binary", "string", "json", "avro", "protobuf")

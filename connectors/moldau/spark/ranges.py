@@ -14,11 +14,12 @@ record if there is room.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 
 Offsets = Mapping[TopicPartition, int]
 Checkpoint = dict[str, dict[str, Any]]

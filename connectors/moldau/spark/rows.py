@@ -7,13 +7,13 @@ rejects any other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.client import PartitionColumns
+from moldau.deferred import dataclass
 from moldau.records import Buffer, Spans
 from moldau.spark.plain_arrays import repeated_int32, repeated_text
 from moldau.spark.unreadable import UnreadableValue

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -33,6 +32,7 @@ from pyspark import TaskContext
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.client.settings.rows import OF_PRODUCERS_AND_CONSUMERS
 from moldau.client.sync import Admin, Producer
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.executors.clients import cached_client
 from moldau.executors.transactions import fencing_producer, record_offsets, recorded_offsets

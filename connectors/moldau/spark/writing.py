@@ -18,7 +18,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from pyspark.sql.datasource import (
 )
 
 from moldau.client.sync import Deliveries, Producer
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.executors.clients import CLIENTS, cached_client
 from moldau.spark.options import Options, client_settings, parse_flag, refuse

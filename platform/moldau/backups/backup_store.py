@@ -7,11 +7,8 @@ backups/TIME-CHECKSUM.json                     a backup, by the time at which it
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-
-from crc32c import crc32c
 
 from moldau.backups.manifest import (
     BackupFailed,
@@ -21,10 +18,12 @@ from moldau.backups.manifest import (
     decoded,
     encoded,
 )
+from moldau.deferred import deferred_pattern
 from moldau.objects.object_store import ObjectStore
 from moldau.objects.obstore_bucket import ObstoreBucket
 from moldau.objects.store_address import StoreConfig, parse_address
 from moldau.objects.store_errors import StoreError, StoreReason
+from moldau.records.checksum import crc32c
 
 if TYPE_CHECKING:
     from moldau.records import Buffer
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 _FOLDER: Final = "backups"
 _PIECE_BYTES: Final = 8 << 20
 _CHECKSUM_DIGITS: Final = 16
-_MANIFEST_NAME: Final = re.compile(rf"{_FOLDER}/(\d{{13,}})-[0-9a-f]{{{_CHECKSUM_DIGITS}}}\.json")
+_MANIFEST_NAME: Final = deferred_pattern(
+    rf"{_FOLDER}/(\d{{13,}})-[0-9a-f]{{{_CHECKSUM_DIGITS}}}\.json"
+)
 _LOST_MANIFEST: Final = (
     "bring it back from a copy, or delete it: then the backup before it is the newest"
 )

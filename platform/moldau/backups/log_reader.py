@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from crc32c import crc32c
-
 from moldau.backups.manifest import BackupFailed, Chunk, LogBackup, max_given_id
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.link.metadata import TopicPartition
@@ -28,6 +26,7 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from moldau.records import Batch, walk
+from moldau.records.checksum import crc32c
 
 if TYPE_CHECKING:
     from moldau.backups.backup_store import BackupStore

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.records import walk
 

@@ -14,7 +14,7 @@ meanwhile keeps its offset.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from moldau.backups.committed import CommittedOffsets
@@ -36,6 +36,7 @@ from moldau.client.admin.security import Acl
 from moldau.client.admin.transactions import TransactionAdmin
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.offsets import LATEST, list_offsets
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import CONTROLLER
 from moldau.link.metadata import Topic, TopicPartition

@@ -16,7 +16,7 @@ transaction over several partitions may be whole in one and open in another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +32,7 @@ from moldau.backups.manifest import (
 from moldau.backups.workers import Workers, all_of
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.base.offsets import EARLIEST, LATEST, list_offsets
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations import acls, quotas, users

@@ -7,11 +7,12 @@ Invariant: a user's mistake gives one clear message and no traceback; a bug give
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from moldau.cli.command import Command, Context, Exit, UsageError
 from moldau.cli.parser import HelpGiven, Parser, did_you_mean, with_hint
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven, ConfigError, MoldauError
 from moldau.plugins import PluginError
 

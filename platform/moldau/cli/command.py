@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO, runtime_checkable
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.plugins import Plugins
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Command, Context
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable
 from typing import Any, Final, NoReturn, TextIO
 
 from moldau.cli.command import UsageError
+from moldau.deferred import deferred_pattern
 
-_VALUE: Final = re.compile(r"-(\d+(ms|s|m|h|d)?|\d*\.\d+)$")
+_VALUE: Final = deferred_pattern(r"-(\d+(ms|s|m|h|d)?|\d*\.\d+)$")
 """Words that begin with a hyphen and are values: numbers, and times such as -1h."""
 _RATIO: Final = 0.7
 

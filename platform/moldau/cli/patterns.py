@@ -5,10 +5,10 @@ A word without one of the characters `*?[` is a name and not a pattern.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from moldau.deferred import deferred_pattern
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SHOWN: Final = 10
 _RESERVED: Final = "__"
 
 _CHARACTERS: Final = frozenset("*?[")
-_CHARACTER: Final = re.compile(r"[*?[]")
+_CHARACTER: Final = deferred_pattern(r"[*?[]")
 
 
 def is_pattern(word: str) -> bool:

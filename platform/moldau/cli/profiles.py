@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 VARIABLE: Final = "MOLDAU_PROFILE"

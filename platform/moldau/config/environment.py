@@ -10,10 +10,10 @@ misspelt one is rejected and not ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 
 from moldau.config.given import GivenValue, Layer, Source, SourceKind, is_writable
+from moldau.deferred import deferred_pattern
 from moldau.errors import ConfigError
 
 MOLDAU_PREFIX = "MOLDAU_"
@@ -76,7 +76,7 @@ NOT_SETTINGS = (_OF_DEVELOPMENT | _OF_COMMANDS) | frozenset(
     )
 )
 
-_UNDERSCORES = re.compile("_{1,3}")
+_UNDERSCORES = deferred_pattern("_{1,3}")
 _MEANING = {"_": ".", "__": "_", "___": "-"}
 _BACK = {meaning: sign for sign, meaning in _MEANING.items()}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

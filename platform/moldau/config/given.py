@@ -7,10 +7,10 @@ Loaders only return text with a UTF-8 form: other text could be neither printed 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+from moldau.deferred import dataclass, deferred_pattern
 
 # Text; the items of a list, if the format has lists; or null, if the format has nulls.
 RawValue: TypeAlias = str | tuple[str, ...] | None
@@ -73,7 +73,7 @@ class GivenValue:
 Layer: TypeAlias = tuple[GivenValue, ...]
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = deferred_pattern("[\ud800-\udfff]")
 
 
 def is_writable(text: str) -> bool:

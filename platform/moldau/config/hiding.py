@@ -9,20 +9,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from moldau.deferred import deferred_pattern
+
 HIDDEN: Final = "[hidden]"
 """Stands in the place of a secret."""
 _WORD: Final = r"(?:password|passwd|pwd|secret|token)"
-_NAME: Final = re.compile(
+_NAME: Final = deferred_pattern(
     rf"(?:{_WORD}|jaas\.config|auth\.user\.info|keystore\.key|secret\.(?:access\.)?key)$", re.I
 )
 _IN_ADDRESS: Final = (
-    re.compile(r"://[^:/?#@\s]*:([^/?#\s]+)@"),
-    re.compile(r"://[^:/?#@\s]*:(?!\d+[/?;,])([^@\s]+)@"),  # a slash in the password
-    re.compile(r"^jdbc:oracle:\w+:[^/@\s]+/(\S+)@"),
-    re.compile(rf"[?&][\w.]*{_WORD}=([^&]+)", re.I),
-    re.compile(rf";\s*[\w.]*{_WORD}=([^;]+)", re.I),
+    deferred_pattern(r"://[^:/?#@\s]*:([^/?#\s]+)@"),
+    deferred_pattern(r"://[^:/?#@\s]*:(?!\d+[/?;,])([^@\s]+)@"),  # a slash in the password
+    deferred_pattern(r"^jdbc:oracle:\w+:[^/@\s]+/(\S+)@"),
+    deferred_pattern(rf"[?&][\w.]*{_WORD}=([^&]+)", re.I),
+    deferred_pattern(rf";\s*[\w.]*{_WORD}=([^;]+)", re.I),
 )
-_REFERENCE: Final = re.compile(r"(?:\$\{[^}]*\})+")
+_REFERENCE: Final = deferred_pattern(r"(?:\$\{[^}]*\})+")
 
 
 def has_secret_name(name: str) -> bool:

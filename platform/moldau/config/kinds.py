@@ -14,16 +14,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from moldau.config.secret import HIDDEN, Secret
+from moldau.deferred import deferred_pattern
 
 T = TypeVar("T")
 V = TypeVar("V")
 
 # What Java's String.trim removes: every character up to and including the space.
 _BLANKS = "".join(map(chr, range(33)))
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = deferred_pattern(r"[+-]?[0-9]+")
 # Possessive: a run of digits is read once, and not split in every possible way.
-_FRACTION = re.compile(r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[dDfF]?")
-_SIZE = re.compile(r"([0-9]+) ?([kmgt])(?:i?b)?", re.IGNORECASE)
+_FRACTION = deferred_pattern(
+    r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[dDfF]?"
+)
+_SIZE = deferred_pattern(r"([0-9]+) ?([kmgt])(?:i?b)?", re.IGNORECASE)
 _DIGITS_MAX = 40
 
 

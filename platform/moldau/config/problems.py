@@ -7,10 +7,10 @@ name, which may be a misspelt password), the allowed values, the source and the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.config.given import RawValue, Source, SourceKind
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 _SHOWN_MAX = 120

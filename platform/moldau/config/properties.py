@@ -21,21 +21,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import StringIO
 from typing import NoReturn
 
 from moldau.config.given import GivenValue, Layer, Source, SourceKind
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 
 _BLANKS = " \t\f"
-_LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
+_LINE = deferred_pattern(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 # Possessive: backtracking could never match, and remembering each character costs memory.
-_KEY_END = re.compile(r"(?:[^\\=: \t\f]++|\\.)*+", re.DOTALL)
-_VALUE_START = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
-_LONE = re.compile("[\ud800-\udfff]")
+_KEY_END = deferred_pattern(r"(?:[^\\=: \t\f]++|\\.)*+", re.DOTALL)
+_VALUE_START = deferred_pattern(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE = deferred_pattern(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_PAIR = deferred_pattern("([\ud800-\udbff])([\udc00-\udfff])")
+_LONE = deferred_pattern("[\ud800-\udfff]")
 _UNESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
 _ESCAPED.update({sign: "\\" + sign for sign in "=:#!"})

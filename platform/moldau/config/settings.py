@@ -8,13 +8,14 @@ is never visible.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from moldau.config.given import GivenValue, Layer, Source, SourceKind
 from moldau.config.setting import Absent, Setting
 from moldau.config.table import Row, SettingTable
+from moldau.deferred import dataclass
 
 V = TypeVar("V")
 

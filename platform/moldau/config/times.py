@@ -5,13 +5,14 @@ The time that `-1h` counts back from is an argument: this module has no clock.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from moldau.deferred import deferred_pattern
+
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO: Final = re.compile(r"-(\d{1,15})(ms|s|m|h|d)")
-_STAMP: Final = re.compile(r"@(\d{1,19})")
+_AGO: Final = deferred_pattern(r"-(\d{1,15})(ms|s|m|h|d)")
+_STAMP: Final = deferred_pattern(r"@(\d{1,19})")
 _MAX_MS: Final = 2**63 - 1
 FORMS: Final = "a time like 2026-11-20T12:00:00Z, -1h (ms, s, m, h or d ago), or @ and milliseconds"
 

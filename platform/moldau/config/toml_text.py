@@ -11,12 +11,13 @@ import tomllib
 
 from moldau.config.given import Layer
 from moldau.config.nested import DEPTH_MAX, flatten
+from moldau.deferred import deferred_pattern
 from moldau.errors import ConfigError
 
 # tomllib stores every prefix of a dotted key, so a long key would cost the square of its length.
 _KEY = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*"""
-_DEEP_KEY = re.compile(rf"(?:^|[{{,])[ \t\[]*(?:{_KEY}\.[ \t]*){{{DEPTH_MAX}}}", re.MULTILINE)
-_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_DEEP_KEY = deferred_pattern(rf"(?:^|[{{,])[ \t\[]*(?:{_KEY}\.[ \t]*){{{DEPTH_MAX}}}", re.MULTILINE)
+_PLACE = deferred_pattern(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
 def load_toml(text: str, file: str = "<text>") -> Layer:

@@ -12,11 +12,11 @@ without their quotes.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from moldau.config.given import Layer
 from moldau.config.nested import Flattening
+from moldau.deferred import deferred_pattern
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _SCALARS: Final = frozenset(
 _MAP: Final = _TAG + "map"
 _LIST: Final = _TAG + "seq"
 # PyYAML quotes text of the file like Python does, and names of tokens in the same way.
-_QUOTED: Final = re.compile(r"""[ ]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-_TOKEN: Final = re.compile(r" ?'(?:<[a-z ]+>|[]\[{},?:-])'")
+_QUOTED: Final = deferred_pattern(r"""[ ]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_TOKEN: Final = deferred_pattern(r" ?'(?:<[a-z ]+>|[]\[{},?:-])'")
 _SECOND: Final = "but found another document"
 _OWN_WORDS: Final = (
     "expected ",

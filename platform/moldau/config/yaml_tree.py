@@ -8,10 +8,10 @@ Invariants: A repeated key is a problem, and its first value counts. No error qu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.config.file_problems import Problem
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.metrics.ring import EVERY_MS, Reading
 
 WIDTH: Final = 800

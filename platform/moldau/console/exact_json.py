@@ -5,10 +5,11 @@ twice. Pure.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
-_HALF: Final = re.compile("[\\ud800-\\udfff]")
+from moldau.deferred import deferred_pattern
+
+_HALF: Final = deferred_pattern("[\\ud800-\\udfff]")
 """Half of a character, which no page can have."""
 
 

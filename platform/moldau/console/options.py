@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:

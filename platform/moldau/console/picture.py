@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.client.group.descriptions import SHARE_TYPE, ListedGroup
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic
 

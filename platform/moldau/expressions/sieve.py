@@ -21,8 +21,10 @@ import operator
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from moldau.deferred import dataclass
 
 Found: TypeAlias = "set[int] | None"
 """The places of records; None for all."""

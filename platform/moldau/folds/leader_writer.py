@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 
 from moldau.client import KafkaError, Producer
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode
 from moldau.folds.topic_fold import TopicFold

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.client import Admin, KafkaError, NewTopic
 from moldau.client.admin.configs import Resource, ResourceType
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
 

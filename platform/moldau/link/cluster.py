@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol, TypeVar
 
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.ids import Uuid

@@ -25,10 +25,10 @@ import math
 import ssl
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
+from moldau.deferred import dataclass
 from moldau.errors import MalformedMessage, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address

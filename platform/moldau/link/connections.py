@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.link.addresses import Address
 from moldau.link.connection import Connection, ConnectionOptions

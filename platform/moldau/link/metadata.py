@@ -9,10 +9,11 @@ kept, so that waiting for it can end with that error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address

@@ -7,10 +7,11 @@ before anything connects. Contexts follow their files, so a new certificate need
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
 from moldau.link.login import oauth_settings as oauth_rows

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 import ssl
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 from moldau.runtime.places import absolute_path
 from moldau.runtime.real_files import RealFiles
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from moldau.runtime.files import Files
 
 _PEM_START: Final = b"-----BEGIN "
-_PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
+_PEM_BLOCK: Final = deferred_pattern(
+    r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----"
+)
 _PEM_LINE: Final = 64
 _LOOK_SECONDS: Final = 1.0
 _PKCS12_START: Final = b"\x30"

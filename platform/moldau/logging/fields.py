@@ -15,6 +15,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from math import isfinite
 from typing import TypeAlias, cast
 
+from moldau.deferred import deferred_pattern
 from moldau.logging.level import Level
 
 HIDDEN = "***"
@@ -25,8 +26,8 @@ Fields: TypeAlias = Mapping[str, object]
 # bound to the logger (already formatted), and the line's own fields.
 Format: TypeAlias = "Callable[[str, Level, str, str, str, Fields], str]"
 
-_PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
-_SECRET_NAME = re.compile(
+_PLAIN = deferred_pattern(r"[!#-<>-\[\]-~]+")
+_SECRET_NAME = deferred_pattern(
     r"passw|secret|credential|(private|api|keystore).?key|hmac|jaas|authorization|(^|[._])token$",
     re.IGNORECASE,
 )

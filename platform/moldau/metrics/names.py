@@ -7,8 +7,9 @@ the unit becomes a word at the end, a counter ends in `_total`. The same applies
 
 from __future__ import annotations
 
-import re
 from enum import Enum
+
+from moldau.deferred import deferred_pattern
 
 
 class MetricKind(Enum):
@@ -19,7 +20,7 @@ class MetricKind(Enum):
     HISTOGRAM = "histogram"
 
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+_NAME = deferred_pattern(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 _RESERVED_LABELS = frozenset(("le", "quantile"))
 
 # UCUM, as OpenTelemetry writes units; a unit in braces counts things and has no word.

@@ -6,9 +6,9 @@ count for each bucket), so an OTLP exporter only has to rename them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from moldau.deferred import dataclass
 from moldau.metrics.names import MetricKind
 
 Attributes: TypeAlias = tuple[tuple[str, str], ...]

@@ -18,10 +18,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.objects.store_errors import (
     UNKNOWN_OUTCOMES,

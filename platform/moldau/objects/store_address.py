@@ -9,11 +9,11 @@ AZURE_STORAGE_ACCOUNT_NAME ...), or from the machine's own identity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 _FORMS: Final = "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"

@@ -15,6 +15,7 @@ import re
 from enum import Enum
 from typing import Final
 
+from moldau.deferred import deferred_pattern
 from moldau.errors import MoldauError
 
 _DETAIL_MAX: Final = 300
@@ -143,22 +144,25 @@ _BY_STATUS: Final = {
     507: StoreReason.NO_SPACE,
 }
 _BY_TEXT: Final = (
-    (re.compile(r"redirect without LOCATION", re.I), StoreReason.WRONG_REGION),
-    (re.compile(r"metadata/|/latest/api/token|169\.254\.169\.254"), StoreReason.NO_CREDENTIALS),
-    (re.compile(r"Unable to canonicalize filesystem root"), StoreReason.NO_BUCKET),
+    (deferred_pattern(r"redirect without LOCATION", re.I), StoreReason.WRONG_REGION),
     (
-        re.compile(r"StartTooLarge|kind: InvalidRange|Wanted range starting at"),
+        deferred_pattern(r"metadata/|/latest/api/token|169\.254\.169\.254"),
+        StoreReason.NO_CREDENTIALS,
+    ),
+    (deferred_pattern(r"Unable to canonicalize filesystem root"), StoreReason.NO_BUCKET),
+    (
+        deferred_pattern(r"StartTooLarge|kind: InvalidRange|Wanted range starting at"),
         StoreReason.BAD_RANGE,
     ),
-    (re.compile(r"kind: PermissionDenied|kind: ReadOnlyFilesystem"), StoreReason.NO_RIGHTS),
-    (re.compile(r"kind: StorageFull|kind: QuotaExceeded"), StoreReason.NO_SPACE),
-    (re.compile(r"kind: TimedOut|kind: Timeout|TimedOut"), StoreReason.TIMEOUT),
+    (deferred_pattern(r"kind: PermissionDenied|kind: ReadOnlyFilesystem"), StoreReason.NO_RIGHTS),
+    (deferred_pattern(r"kind: StorageFull|kind: QuotaExceeded"), StoreReason.NO_SPACE),
+    (deferred_pattern(r"kind: TimedOut|kind: Timeout|TimedOut"), StoreReason.TIMEOUT),
 )
-_CODE: Final = re.compile(
+_CODE: Final = deferred_pattern(
     r"<Code>\s*([A-Za-z]+)\s*</Code>|\"(?:code|reason)\": *\"([A-Za-z]+)\"|\(code: ([A-Za-z]+)\)"
 )
 """The last form is the library's own, of a deletion among several."""
-_STATUS: Final = re.compile(r"non-2xx status code: (\d{3})|\(code: (\d{3})\)")
+_STATUS: Final = deferred_pattern(r"non-2xx status code: (\d{3})|\(code: (\d{3})\)")
 
 
 def reason_of(text: str) -> StoreReason:

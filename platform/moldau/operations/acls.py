@@ -7,15 +7,15 @@ type is `User:...`. A rule exists or not: it has nothing to change.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from moldau.client.admin.decision import deciding
 from moldau.client.admin.security import Acl, AclFilter, SecurityAdmin
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import BadGiven
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.operations.plan import Action, PlanStep
@@ -45,7 +45,7 @@ CLUSTER: Final = "kafka-cluster"
 ANY_HOST: Final = "*"
 _EVERY: Final = "*"
 _TYPES: Final = {each.name.lower().replace("_", "-"): each for each in RESOURCES}
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_TOPIC: Final = deferred_pattern(r"[a-zA-Z0-9._-]+")
 _STAR: Final = "a * counts at the end alone, and means every topic that begins so"
 _NO_RULE: Final = "allow.everyone.if.no.acl.found of the brokers decides, which is false by default"
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

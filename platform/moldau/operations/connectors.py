@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote, urlencode
 
 from moldau.config.hiding import HIDDEN, has_secret_name, hidden
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import BadGiven, MoldauError
 from moldau.operations.plan import Action, Change, PlanStep
 from moldau.runtime.http_client import BlockingHttpClient, HttpTimeouts, NoAnswer, base_url
@@ -24,8 +25,8 @@ KIND: Final = "connector"
 TIMEOUT_S: Final = 100.0
 _TOO_HIGH: Final = 400
 STOPPED: Final = "STOPPED"
-_SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
-_USER_INFO: Final = re.compile(r"(?<=://)[^/\s]+@")
+_SECRET: Final = deferred_pattern(r"password|secret|token|credential|jaas|private|passphrase", re.I)
+_USER_INFO: Final = deferred_pattern(r"(?<=://)[^/\s]+@")
 _PASSWORD: Final = "PASSWORD"  # noqa: S105 - the name of a type
 Config = Mapping[str, str]
 

@@ -10,9 +10,8 @@ that may be a password.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -28,6 +27,7 @@ from moldau.client.admin.quotas import QuotaEntity
 from moldau.client.admin.security import Acl
 from moldau.config.file_problems import Problem, nearest
 from moldau.config.yaml_tree import Node, parse
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import BadGiven
 from moldau.operations.acls import operation_of, principal_of, resource_of, rule_name
 from moldau.operations.quotas import entity_of, quota_name
@@ -45,7 +45,7 @@ _OTHERWISE: Final = "a document is a YAML mapping of sections: write it as docs/
 _TYPES: Final = {"avro": AVRO, "json": JSON, "protobuf": PROTOBUF}
 _ENDINGS: Final = {".avsc": AVRO, ".avro": AVRO, ".proto": PROTOBUF, ".json": JSON}
 _NULL_MEANS_DEFAULTS: Final = ("topics", "users")
-_PLAIN: Final = re.compile(r"-?(0|[1-9]\d{0,17})|true|false")
+_PLAIN: Final = deferred_pattern(r"-?(0|[1-9]\d{0,17})|true|false")
 _WIDTH: Final = 100
 
 

@@ -8,9 +8,9 @@ repeated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven, MoldauError
 from moldau.errors.codes import RIGHT_MISSING, KafkaError
 from moldau.operations.hidden import (

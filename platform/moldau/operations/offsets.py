@@ -11,9 +11,10 @@ be done is left unchanged, and the other groups are still changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.operations.hidden import check_visible

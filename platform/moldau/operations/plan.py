@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven
 from moldau.operations.plan import Action, Change, PlanStep
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven
 from moldau.operations.availability import (
     Failure,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.client.serdes.registry.schemas import (
@@ -16,6 +15,7 @@ from moldau.client.serdes.registry.schemas import (
     RegisteredSchema,
     RegistryError,
 )
+from moldau.deferred import dataclass
 from moldau.operations.plan import Action, Change, PlanStep
 from moldau.values.schema import AVRO, PROTOBUF, Schema
 

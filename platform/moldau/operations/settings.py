@@ -6,17 +6,17 @@ and keeps any setting of a broker, because a plugin may read it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.admin.configs import Resource, ResourceType
+from moldau.deferred import deferred_pattern
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
 
-_OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
+_OF_LISTENER: Final = deferred_pattern(r"listener\.name\.[^.]+\.")
 
 
 async def change(

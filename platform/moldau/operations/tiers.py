@@ -8,9 +8,9 @@ What its records mean is left to the caller.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.operations.hidden import check_all_visible, check_visible
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
 from moldau.client.admin.topics import BROKER_DEFAULT, NewTopic
 from moldau.client.base.offsets import EARLIEST, LATEST
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition

@@ -7,9 +7,9 @@ its way: the coordinator's answer and that of the partition are not of the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.operations.hidden import check_all_ids_visible, check_all_visible, check_visible
 

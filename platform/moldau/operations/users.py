@@ -9,10 +9,11 @@ set for a new credential, and for all users with `--set-passwords`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from moldau.client.admin.security import ITERATIONS, SecurityAdmin, in_turn
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven
 from moldau.operations.plan import Action, Change, PlanStep
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism

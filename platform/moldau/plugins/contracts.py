@@ -13,9 +13,9 @@ could not use, and any other exception of a check is the plugin's fault, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.plugins.registry import Plugin, PluginError, Plugins
 

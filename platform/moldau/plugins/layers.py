@@ -6,8 +6,8 @@ A distribution is a layer if it has an entry point in the group `moldau.layers`;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from moldau.deferred import dataclass
 from moldau.plugins.registry import Plugin
 from moldau.runtime.packages import version_of
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.runtime.packages import Package, installed_packages, normalized
 

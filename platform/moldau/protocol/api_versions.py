@@ -16,10 +16,10 @@ cluster agreed on, and is passed with each request. Three rules are Kafka's:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
@@ -36,7 +36,7 @@ SOFTWARE = "moldau"
 
 _SOFTWARE_SINCE = 3
 _LEVEL_0_SINCE = 4
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+_SOFTWARE = deferred_pattern(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ first call, because a program uses a few of the 281 messages and should not pay 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import (
@@ -28,6 +27,7 @@ from typing import (
     overload,
 )
 
+from moldau.deferred import deferred_pattern
 from moldau.protocol.limits import DECODE_BUDGET
 from moldau.protocol.spec import MISSING, ArrayOf, FieldSpec, FieldType, Kind, Missing
 from moldau.protocol.spec import MessageSpec as MessageSpec
@@ -341,7 +341,7 @@ def _late_struct(name: str, make: Any) -> property:
     return property(read, write)
 
 
-_ANNOTATION = re.compile(r"(?P<array>list\[)?(?P<name>\w+)(?(array)\])(?P<null> \| None)?")
+_ANNOTATION = deferred_pattern(r"(?P<array>list\[)?(?P<name>\w+)(?(array)\])(?P<null> \| None)?")
 
 
 def _fields_of(cls: Declaration) -> tuple[FieldSpec, ...]:

@@ -18,8 +18,6 @@ from itertools import chain, islice, repeat
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from crc32c import crc32c
-
 from moldau.errors import CorruptRecord
 from moldau.records._hashing import java_string_hash as java_string_hash
 from moldau.records._hashing import murmur2 as murmur2
@@ -35,6 +33,7 @@ from moldau.records._plain import (
 from moldau.records._plain import with_contents as with_contents
 from moldau.records._spans import contents, ends_of, rows_of, sizes_of, spans_of
 from moldau.records._spans import span_list as span_list
+from moldau.records.checksum import crc32c
 from moldau.records.codecs import (
     DECOMPRESSED_BYTES_MAX,
     USUAL_BYTES_MAX,

@@ -49,7 +49,7 @@ cimport cython
 
 from types import GenericAlias
 
-from crc32c import crc32c
+from moldau.records.checksum import crc32c
 
 from moldau.errors import CorruptRecord
 from moldau.records.codecs import USUAL_BYTES_MAX, OversizedRecords, decompress

@@ -11,10 +11,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from crc32c import crc32c
-
 from moldau.errors import CorruptRecord
 from moldau.records import kernel
+from moldau.records.checksum import crc32c
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, codec_of, decompress
 from moldau.records.diagnosis import OBJECT_BYTES, OBJECTS_MAX, check_objects
 from moldau.records.header import (

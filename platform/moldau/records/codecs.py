@@ -25,15 +25,20 @@ import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import cramjam
 import lz4.block
 import lz4.frame
-import zstandard
 
+from moldau.deferred import deferred_module
 from moldau.errors import CorruptRecord
 from moldau.records.header import Buffer
+
+if TYPE_CHECKING:
+    import zstandard
+else:
+    zstandard = deferred_module("zstandard")
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 PART_BYTES: Final = 1 << 20

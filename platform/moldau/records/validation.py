@@ -12,9 +12,9 @@ producer sends smaller batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
+from moldau.deferred import dataclass
 from moldau.errors import CorruptRecord
 from moldau.records.batch import Batch, open_batch
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, OversizedRecords

@@ -9,11 +9,11 @@ descriptors print alike.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from moldau.deferred import deferred_pattern
 from moldau.plugins.extras import need
 from moldau.runtime.protoc import ProtocFailed, compile_proto
 from moldau.values.compatibility import (
@@ -31,7 +31,7 @@ from moldau.values.schema import AVRO, JSON, PROTOBUF, Schema
 
 _MAIN: Final = "moldau-main.proto"
 _SERIALIZED: Final = "serialized"
-_SYNTAX: Final = re.compile(r"\b(syntax|edition)\s*=")
+_SYNTAX: Final = deferred_pattern(r"\b(syntax|edition)\s*=")
 
 
 class ProtobufSchema:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from moldau.client.serdes.registry.schemas import OddAnswer, want
+from moldau.deferred import dataclass
 from moldau.registry.refusals import (
     INVALID_SCHEMA,
     Refusal,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
+from moldau.deferred import dataclass
 from moldau.registry import requests
 from moldau.registry.refusals import bad_request
 from moldau.registry.subjects import qualified

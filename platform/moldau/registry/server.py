@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.serdes.registry.http import HttpRequest, parse_url
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.folds.elected import Elected
 from moldau.folds.leader_writer import (

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import md5
 from typing import Any, Final, TypeAlias
 
 from moldau.client.serdes.registry.schemas import OddAnswer, schema_of, want
+from moldau.deferred import dataclass
 from moldau.registry import records
 from moldau.registry.subjects import DEFAULT, context_of, qualified
 from moldau.values.schema import Schema

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from random import Random

@@ -33,9 +33,10 @@ import os
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, TypeAlias
+
+from moldau.deferred import dataclass
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -19,10 +19,10 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from moldau.deferred import dataclass
 from moldau.runtime.forks import import_whole, let_go
 from moldau.runtime.timeouts import timeout as within
 

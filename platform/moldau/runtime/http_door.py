@@ -25,11 +25,11 @@ it refuses.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final, TypeAlias
+
+from moldau.deferred import dataclass, deferred_pattern
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -48,7 +48,7 @@ WILDCARDS: Final = frozenset(("", "0.0.0.0", "::", EVERY))  # noqa: S104 - compa
 _LOCALHOST: Final = "localhost"
 _READS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _PORTS: Final = {"http": "80", "https": "443"}
-_AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]\s]+)(?::([0-9]*))?")
+_AUTHORITY: Final = deferred_pattern(r"(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]\s]+)(?::([0-9]*))?")
 
 
 @dataclass(frozen=True, slots=True)

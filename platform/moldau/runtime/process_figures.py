@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from moldau.deferred import dataclass
 
 _PAGE_BYTES: Final = 4096
 _LIMITS: Final = (

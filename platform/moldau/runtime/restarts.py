@@ -8,9 +8,10 @@ stopped on purpose, or that refuses its arguments, is not reported here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.runtime.backoff import JITTER, Backoff
 
 USAGE_ERROR: Final = 2

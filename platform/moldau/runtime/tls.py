@@ -22,9 +22,9 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.runtime.handshakes import TOO_MANY, source_of
 

@@ -12,10 +12,11 @@ Pure: a function of the events.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.testing.history import Copy, Ended, Event, Mark, Moved, Outcome, Read, ReadAll, Sent
 
 

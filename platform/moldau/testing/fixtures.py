@@ -6,17 +6,18 @@ test that uses the fixture imports the broker.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from moldau.deferred import deferred_pattern
+
 if TYPE_CHECKING:
     from moldau.testing.threaded import SyncEmbeddedBroker
 
-_NOT_IN_A_TOPIC: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_IN_A_TOPIC: Final = deferred_pattern(r"[^A-Za-z0-9._-]+")
 _NAME_LENGTH: Final = 200
 _numbers = count(1)
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from moldau.deferred import dataclass
 from moldau.errors import BadData
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from moldau.deferred import dataclass
 from moldau.metrics.protobuf import message, signed64, text, unsigned
 from moldau.tracing.context import SpanContext
 

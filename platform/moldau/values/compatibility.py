@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.values.schema import DEPTH_MAX, Reference, Schema
 

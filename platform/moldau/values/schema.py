@@ -7,8 +7,10 @@ the key of a cache; metadata and rules are kept and not compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from moldau.deferred import dataclass
 
 AVRO: Final = "AVRO"
 PROTOBUF: Final = "PROTOBUF"

@@ -8,10 +8,10 @@ as in every cron. A library of its own would be larger than this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.streams.problems import StreamsError
 
 _MONTHS: Final = (

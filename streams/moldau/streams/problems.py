@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 
 

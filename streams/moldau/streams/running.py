@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.config import Problem
 from moldau.config.problems import BadSettings
+from moldau.deferred import dataclass
 from moldau.link.http.protection import HttpProtection, load_peer_context, load_protection
 from moldau.link.telemetry.metrics import metrics_push, metrics_target
 from moldau.link.telemetry.traces import TracePush, TraceSettings, trace_settings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from moldau.deferred import dataclass
 from moldau.streams.durations import Duration, in_words, milliseconds
 from moldau.streams.problems import TopologyError
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
-
-from crc32c import crc32c
 
 from moldau.broker.settings import client_metrics, client_metrics_settings
 from moldau.broker.settings.syntax import parse_selector
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
+from moldau.records.checksum import crc32c
 
 INSTANCES_MAX: Final = 16_384
 _DEFAULT_INTERVAL_MS: Final = 300_000

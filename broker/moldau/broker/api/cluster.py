@@ -7,11 +7,11 @@ leader.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER
 from moldau.broker.api.listener_view import NOBODY, ListenerView
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import NOT_ASKED
 from moldau.protocol.messages.describe_cluster import (

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from moldau.broker.api.broker_loggers import alter_loggers
@@ -38,6 +38,7 @@ from moldau.broker.controller.config_changes import (
 )
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.settings import connection_refusals, network, thread_refusals
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_configs as replacing
 from moldau.protocol.messages import incremental_alter_configs as changing

@@ -9,9 +9,7 @@ Groups and subscriptions need not exist: the response then has the defaults, as 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from moldau.broker.api.broker_loggers import describe_loggers
@@ -30,6 +28,7 @@ from moldau.broker.settings import (
     topic_settings,
 )
 from moldau.config import SourceKind
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from moldau.logging import Loggers
 
 _LOGGER_SOURCE: Final = 6
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_NUMBER: Final = deferred_pattern(r"[+-]?[0-9]{1,10}")
 _UNKNOWN_KIND: Final = 0
 _DOCUMENTATION_NOT_KEPT: Final = ""
 

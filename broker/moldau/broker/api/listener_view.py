@@ -11,10 +11,10 @@ A view is created for one response and then dropped: it caches its lookups, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.controller.topics import NO_LEADER, Partition
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node

@@ -11,7 +11,6 @@ second request is sent for the same topic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
@@ -21,6 +20,7 @@ from moldau.broker.api.listener_view import NOBODY, ListenerView
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.decision.context import RequestContext, of_node
 from moldau.broker.settings import creation, network
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.acl_operations import NOT_ASKED

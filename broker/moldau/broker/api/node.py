@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from moldau.broker.api.refused_starts import RefusedStarts
 from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.settings import topic_settings
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.login.one_thread import OneThread
 from moldau.protocol.declare import Request, Response

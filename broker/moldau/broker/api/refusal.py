@@ -6,11 +6,11 @@ broker leads it. Only NOT_LEADER_OR_FOLLOWER makes a client fetch metadata and f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.api.node import Node
 from moldau.broker.controller.topics import NO_LEADER
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid

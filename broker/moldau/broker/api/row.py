@@ -8,10 +8,10 @@ forwarded API may be in an envelope.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.refused import error_response
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ SERIES_OF_CLIENT series at most and all together SERIES_MAX: what is over is cou
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.client_instances import Client, ClientInstances, Push
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.settings import telemetry
+from moldau.deferred import deferred_pattern
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, format_uuid, new_uuid
@@ -46,8 +46,8 @@ SERIES_OF_CLIENT: Final = 1_000
 SERIES_MAX: Final = 20_000
 _PREFIX: Final = "kafka_client_"
 _KAFKAS: Final = "org.apache.kafka."
-_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_.\-]{0,199}")
-_NOT_LABEL: Final = re.compile(r"[^a-zA-Z0-9_]")
+_NAME: Final = deferred_pattern(r"[a-zA-Z][a-zA-Z0-9_.\-]{0,199}")
+_NOT_LABEL: Final = deferred_pattern(r"[^a-zA-Z0-9_]")
 
 Labels = tuple[tuple[str, str], ...]
 Key = tuple[str, bool, Labels]

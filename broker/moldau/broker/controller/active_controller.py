@@ -19,7 +19,7 @@ the next start reads the log again. Records that do not fit into one batch do no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.controller.bootstrap import birth_records
@@ -32,6 +32,7 @@ from moldau.broker.controller.quorum_description import QuorumView, describe_quo
 from moldau.broker.decision.outcome import Outcome
 from moldau.broker.decision.runtime import DecisionRuntime, Hooks
 from moldau.broker.raft import voter_changes
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response

@@ -8,13 +8,14 @@ checks epochs before it writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 from moldau.broker.controller.directories import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from moldau.broker.controller.levels import LevelRange, supports_cordoned_directories
 from moldau.broker.controller.levels import supports_directories as knows_directories
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.ids import Uuid
 from moldau.protocol.declare import MetadataRecord

@@ -6,9 +6,10 @@ Invariant: only derived keys and ids are kept, never a password. `repr` shows no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
+from moldau.deferred import dataclass
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.schemas.metadata_log import (
     DelegationTokenRecord,

@@ -19,7 +19,6 @@ Order of choice:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from moldau.broker.controller.assignment import completed
@@ -30,6 +29,7 @@ from moldau.broker.controller.topics import (
     RECOVERY_UNCHANGED,
     Partition,
 )
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 from moldau.protocol.schemas.metadata_log import PartitionChangeRecord
 

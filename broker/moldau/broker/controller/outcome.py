@@ -6,11 +6,11 @@ Invariant: the response of an outcome without records waits only until older rec
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from moldau.broker.decision import outcome
 from moldau.broker.decision.outcome import REQUEST
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Response
 

@@ -7,11 +7,12 @@ partition in it gets an error, including that one, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.topic_names import METADATA_TOPIC
 from moldau.broker.raft.leader import Progress
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID
 from moldau.protocol.messages.describe_quorum import (

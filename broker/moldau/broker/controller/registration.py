@@ -13,7 +13,6 @@ because it may have lost unflushed records (KIP-966).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -34,6 +33,7 @@ from moldau.broker.controller.levels import (
 )
 from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.rules import Rules
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.messages.broker_heartbeat import (

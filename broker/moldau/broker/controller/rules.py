@@ -7,10 +7,11 @@ that table decide which values are valid; the controller decides how values are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moldau.broker.controller.levels import SUPPORTED, LevelRange
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.controller.configs import DynamicConfigs, Resource

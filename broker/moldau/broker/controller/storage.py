@@ -12,7 +12,6 @@ snapshot `0-0` with them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.controller.metadata_batches import batches_of, decode_records
@@ -31,6 +30,7 @@ from moldau.broker.raft.snapshots import (
     write_snapshot,
 )
 from moldau.broker.raft.voters import DYNAMIC, STATIC, Voter, Voters
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError, CorruptLog
 from moldau.ids import RandomBytes, Uuid, new_uuid
 from moldau.protocol.declare import MetadataRecord

@@ -11,13 +11,13 @@ of a token and nothing that lets a client in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.controller.levels import supports_delegation_tokens
 from moldau.broker.controller.outcome import Outcome
 from moldau.broker.decision.context import ANONYMOUS
 from moldau.broker.security.delegation import TokenIndex, is_expired, token_hmac
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.ids import format_uuid, new_uuid
 from moldau.protocol.messages.create_delegation_token import (

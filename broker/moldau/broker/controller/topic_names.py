@@ -6,14 +6,14 @@ Names become directories and parts of metrics, so few characters are allowed. In
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from moldau.deferred import deferred_pattern
 from moldau.errors.codes import ErrorCode, KafkaError
 
 LENGTH_MAX: Final = 249
 METADATA_TOPIC: Final = "__cluster_metadata"
-_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_LEGAL: Final = deferred_pattern(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:

@@ -11,11 +11,12 @@ Records of a snapshot are made while the topics change: see `Topics`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from moldau.broker.controller.directories import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from moldau.broker.controller.levels import supports_directories, supports_elr
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.ids import Uuid
 from moldau.protocol.declare import MetadataRecord

@@ -13,7 +13,6 @@ state may have been truncated meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
 from moldau.broker.coordinator.metrics import CoordinatorMetrics
@@ -24,6 +23,7 @@ from moldau.broker.coordinator.running_shard import (
     ShardState,
 )
 from moldau.broker.coordinator.shard import Decide, S
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER, coordinator_partition
 

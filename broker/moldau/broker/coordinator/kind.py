@@ -7,12 +7,12 @@ topic that it hashes to, and the node that leads the partition coordinates the k
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Generic
 
 from moldau.broker.coordinator.running_shard import CarryOut, no_effects
 from moldau.broker.coordinator.shard import S
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.coordinator import Coordinator

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias
 
@@ -38,6 +37,7 @@ from moldau.broker.coordinator.outcome import answered
 from moldau.broker.coordinator.parked import CommitWatch, OnAnswer, as_answer
 from moldau.broker.coordinator.shard import S
 from moldau.broker.decision.runtime import DecisionRuntime, Hooks
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.failures import UnencodableMessage

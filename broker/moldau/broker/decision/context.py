@@ -16,9 +16,10 @@ twice as much to create.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+from moldau.deferred import dataclass
 
 _HOSTS_KEPT: Final = 4096
 _ANY_HOST: Final = bytes(4)

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -49,6 +48,7 @@ from moldau.broker.decision.outcome import (
     give,
     give_all,
 )
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER

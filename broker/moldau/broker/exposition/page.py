@@ -6,16 +6,16 @@ which they were added. It is made in small pieces, because a cluster has 100,000
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from moldau.broker.exposition.table import Row
+from moldau.deferred import deferred_pattern
 from moldau.metrics import Metric, MetricKind, Point
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
-_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_ESCAPED: Final = re.compile(r"\\(.)")
+_LABEL: Final = deferred_pattern(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED: Final = deferred_pattern(r"\\(.)")
 PIECE_LINES: Final = 2_000
 _POINTS_AT_ONCE: Final = 100
 

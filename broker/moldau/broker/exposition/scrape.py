@@ -11,7 +11,7 @@ follower's is a moment behind the leader's. After an election it is left out unt
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.exposition import table
@@ -23,6 +23,7 @@ from moldau.broker.exposition.table import OURS, Row
 from moldau.broker.replication.ends import is_end_known
 from moldau.broker.replication.traffic import TopicTraffic
 from moldau.broker.share.piece import AcknowledgeType
+from moldau.deferred import dataclass
 from moldau.metrics import Metric, Registry, render_prometheus
 from moldau.plugins.layers import platform_version
 from moldau.protocol.messages import api as api_entry

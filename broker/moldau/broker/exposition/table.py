@@ -10,8 +10,9 @@ Invariant: a series is written only through its row, so that none is undocumente
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from moldau.deferred import dataclass
 
 EXPORTER: Final = "kafka_exporter"
 STRIMZI: Final = "Strimzi"

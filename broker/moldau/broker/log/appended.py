@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from moldau.broker.log.admission import NO_APPEND_TIME
 from moldau.broker.log.disk_room import DiskRoom
 from moldau.broker.log.file_pool import NO_POOL, FilePool
+from moldau.deferred import dataclass
 
 
 class Appended(NamedTuple):

@@ -19,16 +19,16 @@ log.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from moldau.broker.log.names import TopicPartition
+from moldau.deferred import deferred_pattern
 from moldau.errors import CorruptLog
 from moldau.runtime.files import Files
 
 VERSION: Final = "0"
-_INTEGER: Final = re.compile(r"-?\d{1,19}")
+_INTEGER: Final = deferred_pattern(r"-?\d{1,19}")
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:

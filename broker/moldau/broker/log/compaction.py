@@ -20,7 +20,6 @@ parts, between which other threads run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.log import names
@@ -34,6 +33,7 @@ from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.broker.log.replacement import Swap
 from moldau.broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
+from moldau.deferred import dataclass
 from moldau.records import Batch, Buffer, read_header
 from moldau.records.parts import entries_by_part
 from moldau.runtime.files import Files

@@ -10,8 +10,9 @@ next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
+
+from moldau.deferred import dataclass
 
 _INT64_MAX: Final = (1 << 63) - 1
 _DAY_MS: Final = 86_400_000

@@ -17,11 +17,11 @@ removes them all the same.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from moldau.broker.log.compaction_offsets import OffsetMap
 from moldau.broker.log.compaction_transactions import CleanedTransactions
 from moldau.broker.log.producer_state import ProducerStateEntry
+from moldau.deferred import dataclass
 from moldau.records import Batch, BatchHeader, Buffer, Entry, open_batch, read_header, retain
 from moldau.records.batch import seal
 from moldau.records.header import (

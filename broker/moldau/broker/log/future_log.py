@@ -25,7 +25,6 @@ was opened: behind that, a power loss may have made the two differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.broker.log import names
@@ -35,6 +34,7 @@ from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
 from moldau.broker.log.recovery import Opening
 from moldau.broker.log.slice import LogSlice
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid

@@ -33,9 +33,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from moldau.broker.log.names import DELETED
+from moldau.deferred import deferred_pattern
 from moldau.runtime.files import Files
 
-_NAME: Final = re.compile(r"gapless-from-(\d{20})" + re.escape(DELETED))
+_NAME: Final = deferred_pattern(r"gapless-from-(\d{20})" + re.escape(DELETED))
 
 
 def gapless_from(names: Iterable[str]) -> int | None:

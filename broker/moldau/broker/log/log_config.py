@@ -6,10 +6,11 @@ append on. Defaults are Kafka's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.broker.log.compaction_choice import CompactionPolicy
+from moldau.deferred import dataclass
 from moldau.records import Codec
 
 UNLIMITED: Final = -1

@@ -6,7 +6,6 @@ settings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.log.compaction_choice import CompactionPolicy
@@ -21,6 +20,7 @@ from moldau.broker.settings import (
     transaction,
 )
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.records import Codec
 
 _CODECS: Final = {

@@ -7,11 +7,11 @@ ZooKeeper mode, is read only to reject it with a clear error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.log.names import META_PROPERTIES
 from moldau.config.properties import format_properties, parse_properties
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError, CorruptLog
 from moldau.ids import Uuid, format_uuid, parse_uuid
 from moldau.runtime.files import Files

@@ -11,9 +11,9 @@ is a replica that the cluster no longer knows and that an operator should look a
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Final
+
+from moldau.deferred import dataclass, deferred_pattern
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -56,10 +56,10 @@ REMOTE_CACHE_DIR: Final = "remote-log-index-cache"
 
 NAME_BYTES_MAX: Final = 255
 _OFFSET_DIGITS: Final = 20
-_SEGMENT_NAME: Final = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
-_OUT_OF_USE: Final = re.compile(r"(?:\.deleted|\.cleaned|\.swap|(?:\.\d+)?\.lost)*$")
-_PARTITION_DIR: Final = re.compile(r"(\S+)-(\d{1,10})")
-_MARKED_DIR: Final = re.compile(r"(\S+)-(\d{0,10})\.([0-9A-Za-z_-]+)(-delete|-future|-stray)")
+_SEGMENT_NAME: Final = deferred_pattern(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
+_OUT_OF_USE: Final = deferred_pattern(r"(?:\.deleted|\.cleaned|\.swap|(?:\.\d+)?\.lost)*$")
+_PARTITION_DIR: Final = deferred_pattern(r"(\S+)-(\d{1,10})")
+_MARKED_DIR: Final = deferred_pattern(r"(\S+)-(\d{0,10})\.([0-9A-Za-z_-]+)(-delete|-future|-stray)")
 
 
 def segment_file_name(base_offset: int, kind: str, suffix: str = "") -> str:

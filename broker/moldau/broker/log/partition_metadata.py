@@ -6,16 +6,16 @@ and its old log must not be taken for the new one.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from moldau.broker.log.names import PARTITION_METADATA
+from moldau.deferred import deferred_pattern
 from moldau.errors import CorruptLog
 from moldau.ids import ZERO_UUID, Uuid, format_uuid, parse_uuid
 from moldau.runtime.files import Files
 
 VERSION: Final = 0
-_LINE: Final = re.compile(r"(\w+):\s*(\S+)\s*")
+_LINE: Final = deferred_pattern(r"(\w+):\s*(\S+)\s*")
 
 
 def write_partition_metadata(

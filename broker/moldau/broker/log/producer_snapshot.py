@@ -16,8 +16,6 @@ from bisect import insort
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from crc32c import crc32c
-
 from moldau.broker.log.names import DELETED, SNAPSHOT, parse_segment_file, snapshot_name
 from moldau.broker.log.producer_state import (
     NO_OFFSET,
@@ -28,6 +26,7 @@ from moldau.broker.log.producer_state import (
 from moldau.errors import CorruptLog, MalformedMessage, without_frames
 from moldau.protocol.schemas.storage import ProducerEntry, ProducerSnapshot
 from moldau.protocol.schemas.versioned import decode_versioned, encode_versioned
+from moldau.records.checksum import crc32c
 from moldau.runtime.files import Files
 
 VERSION: Final = 1

@@ -36,7 +36,7 @@ Segments that do not stay are set aside under names that end in `.lost`, for an 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import Final
 
@@ -50,6 +50,7 @@ from moldau.broker.log.producer_state import Origin, ProducerState
 from moldau.broker.log.replacement import finish_replacements
 from moldau.broker.log.segment import INDEX_KINDS, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog, CorruptRecord
 from moldau.errors.codes import KafkaError
 from moldau.records import Batch, BatchHeader

@@ -6,8 +6,9 @@ a thread may be reading it (`being_cleaned`). Nothing is removed in a directory 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.log.directory_state import DirectoryState

@@ -14,7 +14,6 @@ log that is as it was, or one that asks for its history again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import write_pairs
@@ -26,6 +25,7 @@ from moldau.broker.log.recovery import recall_batches, replay
 from moldau.broker.log.replacing import Replacing
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 
 

@@ -7,6 +7,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from moldau.broker.main.given import add_arguments
 from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context
+from moldau.cli.commands.cluster_connection import add_action_arguments
 from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
 from moldau.cli.otlp_options import add_otlp_option
@@ -27,11 +28,9 @@ class BrokerCommand:
     summary = SUMMARIES["broker"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
-        from moldau.cli.commands.broker_drain import add_drain_arguments
-
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         for name, words in _LEAVING.items():
-            add_drain_arguments(actions.add_parser(name, help=words, description=f"{words}."))
+            _add_drain_arguments(actions.add_parser(name, help=words, description=f"{words}."))
         start = actions.add_parser(
             "start",
             help="run a broker and controller in this process",
@@ -106,6 +105,22 @@ class BrokerCommand:
         from moldau.broker.main.process import run_broker
 
         return run_broker(arguments, context)
+
+
+def _add_drain_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments that `drain` and `decommission` share."""
+    add_action_arguments(parser)
+    parser.add_argument("broker", metavar="BROKER", type=whole(0, 2**31 - 1))
+    parser.add_argument(
+        "--to", metavar="ID,...", help="the brokers that get its replicas (default: all others)"
+    )
+    parser.add_argument(
+        "--throttle",
+        type=whole(1, 2**63 - 1),
+        metavar="BYTES",
+        help="a second that a broker sends or takes for it",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only write the plan")
 
 
 command = BrokerCommand()

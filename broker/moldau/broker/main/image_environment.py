@@ -14,9 +14,10 @@ those that neither an engine nor the JVM has.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+
+from moldau.deferred import deferred_pattern
 
 if TYPE_CHECKING:
     from moldau.config import Layer
@@ -27,7 +28,9 @@ MOUNTED: Final = "/mnt/shared/config/server.properties"
 CLUSTER_ID: Final = "CLUSTER_ID"
 DEFAULT_CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 """Apache Kafka's image formats for this cluster if no other is named."""
-_OF_ENGINE: Final = re.compile(r"KAFKA_(?:\w+_)?(?:SERVICE_(?:HOST|PORT)(?:_\w+)?|PORT_\d+_\w+)")
+_OF_ENGINE: Final = deferred_pattern(
+    r"KAFKA_(?:\w+_)?(?:SERVICE_(?:HOST|PORT)(?:_\w+)?|PORT_\d+_\w+)"
+)
 """What Docker and Kubernetes set for services whose names begin with kafka, beside `..._PORT`."""
 _ENGINES_PORT: Final = ("_PORT", "tcp://")
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the container's own network)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from moldau.broker.log.names import parse_partition_dir
 from moldau.broker.log.scan import batches
 from moldau.broker.log.slice import SegmentFile
+from moldau.deferred import dataclass
 from moldau.errors import BadData
 from moldau.ids import format_uuid
 from moldau.protocol.declare import Message, Struct

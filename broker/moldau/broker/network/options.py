@@ -7,9 +7,10 @@ never changes: a dynamic update passes a new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from moldau.deferred import dataclass
 from moldau.protocol.framing import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:

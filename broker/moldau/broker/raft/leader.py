@@ -11,9 +11,9 @@ change nothing in this file.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moldau.deferred import dataclass
 from moldau.ids import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.raft import wire
@@ -31,6 +30,7 @@ from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.broker.raft.snapshotting import SnapshotKeeper
+from moldau.deferred import dataclass
 from moldau.errors import BadData, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging.gathering import Gathering

@@ -13,7 +13,6 @@ deletion of an old snapshot is durable before the log after it is deleted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log.leader_epochs import EpochEnd
@@ -51,6 +50,7 @@ from moldau.broker.raft.snapshots import (
     store_snapshot,
 )
 from moldau.broker.raft.voters import STATIC, Voter, Voters, voters_after
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.ids import METADATA_TOPIC_ID
 from moldau.records import Batch, Buffer, encode_control_batch, walk, whole_bytes

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.ids import ZERO_UUID, Uuid, format_uuid, parse_uuid
 

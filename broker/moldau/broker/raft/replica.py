@@ -19,7 +19,7 @@ log is read through `LogView`, and an outcome says what to write.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -43,6 +43,7 @@ from moldau.broker.raft.messages import (
 )
 from moldau.broker.raft.quorum_state import QuorumState
 from moldau.broker.raft.snapshots import SnapshotId
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid

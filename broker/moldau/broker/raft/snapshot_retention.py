@@ -7,8 +7,9 @@ which topics were deleted recently.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from moldau.deferred import dataclass
 
 SNAPSHOTS_KEPT_MIN: Final = 2
 

@@ -11,13 +11,12 @@ content.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.raft.voters import STATIC, Voters, voters_after
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import CorruptLog, CorruptRecord, MalformedMessage
 from moldau.protocol.schemas.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 from moldau.records import (
@@ -39,7 +38,7 @@ DELETED: Final = ".deleted"
 _SUFFIX: Final = ".checkpoint"
 _HEAD_BYTES: Final = 1 << 16
 """A size larger than any opening batch of a snapshot."""
-_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_NAME: Final = deferred_pattern(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class SnapshotId(NamedTuple):

@@ -10,11 +10,11 @@ each has told this leader, so that no majority changes. Codes are Kafka's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from moldau.broker.raft.leader import UNKNOWN, Leader
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest

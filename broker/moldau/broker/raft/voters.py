@@ -7,9 +7,9 @@ committed or not, and the newest one counts. A snapshot carries the set of its o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.schemas.control_records import (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log.offset_lookup import EARLIEST, LATEST
@@ -18,6 +17,7 @@ from moldau.broker.replication.follower import Action, Marks
 from moldau.broker.replication.leader_fetch import LeaderFetch, LogStep, Refusal, RequestedPartition
 from moldau.broker.replication.rebuild import LeaderQueries, find_start
 from moldau.broker.replication.session import FollowerPosition, FollowerSessionRequest
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (

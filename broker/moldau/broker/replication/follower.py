@@ -22,11 +22,11 @@ the step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd, LeaderEpochs, LogPoint
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 ALL_IN_SYNC = -1

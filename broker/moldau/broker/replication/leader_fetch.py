@@ -25,7 +25,6 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.broker.log.truncation import LogHistory
@@ -36,6 +35,7 @@ from moldau.broker.replication.session import (
     FollowerSession,
     FollowerSessionRequest,
 )
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 
 if TYPE_CHECKING:

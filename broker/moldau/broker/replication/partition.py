@@ -18,7 +18,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.log.admission import Admitted
@@ -45,6 +44,7 @@ from moldau.broker.replication.traffic import TopicTraffic
 from moldau.broker.replication.watchers import Watchers
 from moldau.broker.tiered.remote_lookup import RemoteLookup
 from moldau.broker.tiered.served_partition import RemoteRequest, ServedPartition
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.records import Buffer

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.settings import quota as rows
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.config import Settings

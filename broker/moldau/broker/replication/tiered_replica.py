@@ -5,7 +5,6 @@ Invariant: local segments go only from a tiered log, and by the log's own retent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
@@ -13,6 +12,7 @@ from moldau.broker.tiered.copying import LocalLog, LocalSegment
 from moldau.broker.tiered.rebuild import epochs_section, producers_section
 from moldau.broker.tiered.segment_objects import Section
 from moldau.broker.tiered.segment_upload import SegmentFiles
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.log.leader_epochs import LeaderEpochs

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.log_settings import log_config
 from moldau.broker.replication.quota import NOTHING, Throttled, throttled_on
 from moldau.broker.settings import ResourceSettings, node, topic
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

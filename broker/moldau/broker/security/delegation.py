@@ -15,10 +15,11 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.settings.security import delegation_token_secret_key
+from moldau.deferred import dataclass
 from moldau.protocol.scram import (
     ITERATIONS_MIN,
     SALT_BYTES,

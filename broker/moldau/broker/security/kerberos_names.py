@@ -16,21 +16,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
 from moldau.broker.security.mapping import NoRuleApplies
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 
 SETTING: Final = "sasl.kerberos.principal.to.local.rules"
-_RULE: Final = re.compile(
+_RULE: Final = deferred_pattern(
     r"(?P<default>DEFAULT)|RULE:\[(?P<count>[0-9]+):(?P<form>[^\]]*)\](?:\((?P<match>[^)]*)\))?"
     r"(?:s/(?P<old>[^/]*)/(?P<new>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU]?)"
 )
-_PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
-_FORM: Final = re.compile(r"([^$]+)|\$([0-9]*)")
-_NEW: Final = re.compile(r"([^\\$]+)|\\(.)|\$\{(\w+)\}|\$([0-9]+)|(.)", re.DOTALL)
-_NAMED_GROUP: Final = re.compile(r"\(\?<(?=[a-zA-Z])")
+_PRINCIPAL: Final = deferred_pattern(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
+_FORM: Final = deferred_pattern(r"([^$]+)|\$([0-9]*)")
+_NEW: Final = deferred_pattern(r"([^\\$]+)|\\(.)|\$\{(\w+)\}|\$([0-9]+)|(.)", re.DOTALL)
+_NAMED_GROUP: Final = deferred_pattern(r"\(\?<(?=[a-zA-Z])")
 _COUNT_MAX: Final = 2**31 - 1
 
 Part: TypeAlias = "str | int"

@@ -12,12 +12,12 @@ exchange nor the login that it renewed, so a connection may renew as often as it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Final, TypeAlias
 
 from moldau.broker.security.mechanism import LoginFailed, Mechanism
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.framing import MAX_FRAME_BYTES_BEFORE_LOGIN
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 
 SETTING: Final = "ssl.principal.mapping.rules"
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
-_RULES: Final = re.compile(rf"\s*(?:{_RULE})\s*(?:,\s*|$)")
-_GROUP: Final = re.compile(r"\\(.)|\$(\d)|\$\{(\w+)\}")
+_RULES: Final = deferred_pattern(rf"\s*(?:{_RULE})\s*(?:,\s*|$)")
+_GROUP: Final = deferred_pattern(r"\\(.)|\$(\d)|\$\{(\w+)\}")
 
 
 class NoRuleApplies(Exception):

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from moldau.broker.security.mechanism import LoginFailed
+from moldau.deferred import deferred_pattern
 from moldau.errors import without_frames
 from moldau.link.login.signed_tokens import TokenCheck, TokenRefused
 
 OAUTHBEARER: Final = "OAUTHBEARER"
-_FIRST: Final = re.compile(
+_FIRST: Final = deferred_pattern(
     rb"n,(?:a=(?P<other>[^,\x00\x01]*))?,\x01auth=[Bb]earer (?P<token>[A-Za-z0-9._~+/=-]+)"
     rb"\x01(?:[A-Za-z]+=[^\x00\x01]*\x01)*\x01"
 )

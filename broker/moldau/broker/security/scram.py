@@ -14,20 +14,20 @@ import base64
 import binascii
 import hashlib
 import hmac
-import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from moldau.broker.security.delegation import TokenLogin
 from moldau.broker.security.mechanism import LoginFailed
+from moldau.deferred import deferred_pattern
 from moldau.protocol.scram import ITERATIONS_MIN, SALT_BYTES, ScramMechanism
 
 _NAME: Final = r"(?:[^=,\x00]|=2C|=3D)+"
-_FIRST: Final = re.compile(
+_FIRST: Final = deferred_pattern(
     rf"(?P<header>[ny],(?:a=(?P<other>{_NAME}))?,)"
     rf"(?P<bare>n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[^,]*)*))"
 )
-_FINAL: Final = re.compile(
+_FINAL: Final = deferred_pattern(
     r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[a-zA-Z]+=[^,]*)*?)"
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )

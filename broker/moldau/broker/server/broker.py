@@ -16,7 +16,6 @@ clean shutdown marker is written only for logs that were loaded and closed.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -63,6 +62,7 @@ from moldau.broker.server.waiting import until_first
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
 from moldau.broker.settings.tiered import remote_log_storage_system_enable
+from moldau.deferred import deferred_pattern
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid, new_uuid
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LOGGER: Final = "moldau.broker"
-_BIND_WORDS: Final = re.compile(r"error while attempting to bind on address .*: ")
+_BIND_WORDS: Final = deferred_pattern(r"error while attempting to bind on address .*: ")
 LOCAL: Final = "localhost"
 LOCAL_IPV4: Final = "127.0.0.1"
 LEAVE_SECONDS: Final = 30.0

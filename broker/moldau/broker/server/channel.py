@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.api.gate import check_decision, guard_decision
@@ -38,6 +37,7 @@ from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
 from moldau.broker.raft.voters import KRAFT_VERSIONS
 from moldau.broker.server.voter_addresses import BOOTSTRAP_FROM, VoterAddresses
+from moldau.deferred import dataclass
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from moldau.broker.settings.creation import default_replication_factor, num_part
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
 from moldau.broker.settings.syntax import parse_address, parse_voter
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.config import Settings

@@ -19,11 +19,11 @@ proposal that was sent, and no later one of the same partition. The race behind 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.decision.context import of_node
 from moldau.broker.settings.replication import replica_lag_time_max_ms
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_partition import (
     AlterPartitionRequest,

@@ -10,11 +10,11 @@ timestamps of records say nothing of it: clients choose them, and a copy of old 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.settings import transaction as settings
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

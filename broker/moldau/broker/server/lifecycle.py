@@ -10,12 +10,12 @@ core: the shell sends the requests and passes the responses.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from moldau.broker.controller.levels import LevelRange
 from moldau.broker.settings import Listener
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.protocol.messages import broker_registration as broker

@@ -30,7 +30,7 @@ count when it ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
@@ -39,6 +39,7 @@ from moldau.broker.controller.image import Image
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import TopicConfig, topic_config
 from moldau.broker.settings import dynamic_layers, dynamic_notices, topic_settings
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.ids import Uuid
 from moldau.protocol.declare import MetadataRecord

@@ -10,7 +10,7 @@ missing. Certificates follow their files and the dynamic settings from the next 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,7 @@ from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.broker.settings.of_listener import own_prefix
 from moldau.config import Secret, SettingTable, overrides
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
 from moldau.link.login import oauth_settings, token_settings

@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from moldau.broker.controller.bootstrap import bootstrap_records
 from moldau.broker.controller.storage import Plan, format_storage
@@ -28,6 +27,7 @@ from moldau.broker.settings.log import cordoned_log_dirs, log_dirs
 from moldau.broker.settings.node import node_id, process_roles
 from moldau.broker.settings.syntax import parse_voter
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.ids import RandomBytes, Uuid, format_uuid, new_uuid, parse_uuid
 from moldau.protocol.declare import MetadataRecord

@@ -7,7 +7,6 @@ synonyms begin with the requested name, `log.retention.ms` is null if only hours
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -23,6 +22,7 @@ from moldau.broker.settings.tables import GROUP_SETTINGS, INTERNAL
 from moldau.config import DOUBLE, GivenValue, Settings, SourceKind, UpdateMode
 from moldau.config.setting import Absent
 from moldau.config.table import Row
+from moldau.deferred import dataclass
 
 # Kafka knows these only while they are set: they have no default.
 _THROTTLES = frozenset(

@@ -27,6 +27,7 @@ from moldau.broker.settings.tables import BROKER_SETTINGS
 from moldau.config import CLASS, LIST, GivenValue, Layer, Source, SourceKind, UpdateMode
 from moldau.config.kinds import trim
 from moldau.config.table import Row
+from moldau.deferred import deferred_pattern
 
 # Key and trust material: each listener has its own, so the plain names cannot change at run time.
 ONLY_BY_LISTENER = frozenset(
@@ -50,7 +51,7 @@ _OF_ALL_BROKERS = frozenset(
 _REPORTERS = ("org.apache.kafka.common.metrics.JmxReporter",)
 _UNKNOWN_SHOWN = 5
 _NO_PLACE = Source(SourceKind.DYNAMIC_BROKER)
-_OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
+_OF_LISTENER = deferred_pattern(r"listener\.name\.[^.]*\.(.*)", re.DOTALL)
 
 
 def listener_row(name: str) -> Row | None:

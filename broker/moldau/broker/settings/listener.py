@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from moldau.broker.settings.controller import controller_listener_names, controller_quorum_voters
 from moldau.broker.settings.network import (
@@ -24,6 +24,7 @@ from moldau.broker.settings.network import (
 from moldau.broker.settings.node import node_id, process_roles
 from moldau.broker.settings.syntax import parse_endpoint, parse_protocol_map, parse_voter
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - rejected as an advertised host

@@ -10,13 +10,13 @@ Listeners and mechanisms are written in lower case there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.settings import network, oauth, sasl, security, tls
 from moldau.broker.settings.listener import read_listeners
 from moldau.config import GivenValue, Settings, SettingTable
 from moldau.config.table import Row
+from moldau.deferred import dataclass
 from moldau.link.login import token_settings
 from moldau.protocol.scram import SCRAM_MECHANISMS
 

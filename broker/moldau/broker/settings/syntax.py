@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from moldau.config import Check
 from moldau.config.kinds import split_at_commas
+from moldau.deferred import dataclass, deferred_pattern
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SELECTORS = (
@@ -27,19 +27,19 @@ PORT_MAX = 65_535
 INT_MAX = 2**31 - 1
 
 _HOST = r"\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?"
-_ENDPOINT = re.compile(rf"(?P<name>.+)://{_HOST}:(?P<port>[0-9]{{1,5}})")
-_ADDRESS = re.compile(rf"(?:[0-9a-zA-Z\-%._]*://)?{_HOST}:(?P<port>[0-9]{{1,5}})")
-_HOST_NAME = re.compile(r"[0-9a-zA-Z\-%._:]*")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+_ENDPOINT = deferred_pattern(rf"(?P<name>.+)://{_HOST}:(?P<port>[0-9]{{1,5}})")
+_ADDRESS = deferred_pattern(rf"(?:[0-9a-zA-Z\-%._]*://)?{_HOST}:(?P<port>[0-9]{{1,5}})")
+_HOST_NAME = deferred_pattern(r"[0-9a-zA-Z\-%._:]*")
+_WHOLE = deferred_pattern(r"[+-]?[0-9]{1,10}")
 _SIGNED = r"[-+]?[0-9]{1,18}"
-_DURATION = re.compile(
+_DURATION = deferred_pattern(
     rf"(?P<sign>[-+]?)P(?:(?P<days>{_SIGNED})D)?"
     rf"(?P<time>T(?:(?P<hours>{_SIGNED})H)?(?:(?P<minutes>{_SIGNED})M)?"
     rf"(?:(?P<seconds>{_SIGNED})(?:[.,](?P<fraction>[0-9]{{0,9}}))?S)?)?",
     re.IGNORECASE,
 )
 _BY_DURATION = "by_duration:"
-_DELAY = re.compile(r"([0-9]{1,9})(ms|s|m|h|d|)")
+_DELAY = deferred_pattern(r"([0-9]{1,9})(ms|s|m|h|d|)")
 _DELAY_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

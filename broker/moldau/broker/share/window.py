@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
@@ -57,6 +56,7 @@ from moldau.broker.share.piece import (
     StoredRun,
 )
 from moldau.broker.share.settings import ShareSettings
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 

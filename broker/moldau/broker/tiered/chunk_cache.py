@@ -20,13 +20,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crc32c import crc32c
-
 from moldau.broker.tiered.remote_segment import SegmentId
+from moldau.deferred import dataclass
 from moldau.records import Buffer
+from moldau.records.checksum import crc32c
 
 if TYPE_CHECKING:
     from moldau.runtime import Runtime

@@ -17,12 +17,12 @@ A segment is due if one of the two lags is reached; 0 in either copies at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 
 UNLIMITED: Final = -1

@@ -22,7 +22,6 @@ Some segments are never served or never again, and go at once:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import UNLIMITED, LocalLog, LocalSegment, copied_end
 from moldau.broker.tiered.remote_partition import RemotePartition
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId, SegmentState
+from moldau.deferred import dataclass
 
 
 class Retention(NamedTuple):

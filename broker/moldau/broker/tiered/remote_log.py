@@ -28,7 +28,7 @@ either: a reader of committed records would miss aborted transactions that end i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +51,7 @@ from moldau.broker.tiered.remote_segment import (
     SegmentUpdate,
     update,
 )
+from moldau.deferred import dataclass
 from moldau.ids import new_uuid
 from moldau.runtime.backoff import Backoff
 

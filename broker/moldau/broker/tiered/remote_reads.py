@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging.gathering import Gathering

@@ -14,12 +14,13 @@ is what makes it safe to delete a copy which another broker may still be making.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from moldau.broker.log.leader_epochs import EpochEntry
+from moldau.deferred import dataclass
 from moldau.errors import MalformedMessage
 from moldau.ids import Uuid, format_uuid
 

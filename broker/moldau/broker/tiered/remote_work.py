@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.logging.gathering import Gathering

@@ -20,15 +20,11 @@ Compression is left out where the batches are compressed already, and where it d
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from itertools import accumulate
 from typing import Final, NamedTuple
-
-from crc32c import crc32c
 
 from moldau.broker.tiered.key_ring import (
     KEY_NAME_BYTES_MAX,
@@ -37,9 +33,11 @@ from moldau.broker.tiered.key_ring import (
     SegmentCipher,
 )
 from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentId
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import CorruptLog, CorruptRecord
 from moldau.ids import Uuid, format_uuid, parse_uuid
 from moldau.records import HEADER_BYTES, Buffer, Codec, read_header
+from moldau.records.checksum import crc32c
 from moldau.records.codecs import compress, decompress
 
 VERSION: Final = 1
@@ -56,7 +54,7 @@ _CRC: Final = struct.Struct(">I")
 _ACCESS: Final = struct.Struct(">BIB")
 _MANIFEST: Final = struct.Struct(">BqQIIB")
 _SECTION: Final = struct.Struct(">BI")
-_NAME: Final = re.compile(r"(\d{20})-([A-Za-z0-9_-]{22})\.(log|indexes)")
+_NAME: Final = deferred_pattern(r"(\d{20})-([A-Za-z0-9_-]{22})\.(log|indexes)")
 
 
 class ObjectKind(IntEnum):

@@ -11,7 +11,6 @@ The local files belong to a sealed segment: nothing changes them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.tiered.key_ring import KeyRing, SegmentCipher
@@ -28,6 +27,7 @@ from moldau.broker.tiered.segment_objects import (
     encode_indexes,
     object_name,
 )
+from moldau.deferred import dataclass
 from moldau.errors import CorruptLog
 from moldau.records import Buffer
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, overload
 
 from moldau.connect.api.record import SourceRecord
 from moldau.connect.data.schema import Schema
 from moldau.connect.data.struct import Struct
+from moldau.deferred import dataclass
 
 Offset = dict[str, Any] | None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.connect.api.record import SinkRecord
 from moldau.connect.api.task import SinkTask
 from moldau.connect.data.schema import Schema
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

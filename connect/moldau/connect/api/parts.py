@@ -8,7 +8,7 @@ headers), the worker writes the columns as they are and never creates the record
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moldau.client import PartitionColumns
@@ -16,6 +16,7 @@ from moldau.connect.api.batch import LateRecords
 from moldau.connect.api.record import SourceRecord
 from moldau.connect.data.headers import Header, Headers
 from moldau.connect.data.schema import OPTIONAL_BYTES
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ A record must not change after it was passed on: `replace` makes a changed copy.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 from moldau.client import TimestampType
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema
+from moldau.deferred import dataclass
 
 
 class ConnectRecord:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api.record import SinkRecord, SourceRecord
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.client import Sent, SentRange

@@ -7,11 +7,12 @@ not in `to_json`, because tools compare that with Kafka's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moldau.connect.config.kinds import ConfigType, parsed, shown
 from moldau.connect.config.model import ConfigKey, ConfigModel, Problem
+from moldau.deferred import dataclass
 
 
 @dataclass(slots=True)

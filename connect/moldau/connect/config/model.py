@@ -17,7 +17,6 @@ checked, and so are the conditions in `check`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
@@ -25,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, PydanticUseDefault
 
 from moldau.connect.config.kinds import ConfigType, choices_of, kind_of, parsed, shown
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 Importance = Literal["high", "medium", "low"]

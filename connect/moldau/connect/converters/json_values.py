@@ -13,7 +13,6 @@ import binascii
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -25,6 +24,7 @@ from moldau.connect.data.schema import Logical, Schema, Type
 from moldau.connect.data.struct import Struct
 from moldau.connect.data.validation import RANGES
 from moldau.connect.errors import DataError
+from moldau.deferred import dataclass
 
 Convert = Callable[[Any], Any]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
 from moldau.connect.data.schema import Logical, Schema, Type
 from moldau.connect.errors import DataError
+from moldau.deferred import dataclass
 from moldau.values.protobuf import files
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from moldau.connect.errors import DataError
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,12 +13,12 @@ out at once all that runs nowhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from moldau.connect.herder.connect_protocol import EMPTY, union, without
 from moldau.connect.herder.plan import Assignment
 from moldau.connect.storage.keys import TaskId
+from moldau.deferred import dataclass
 
 T = TypeVar("T", str, TaskId)
 

@@ -10,11 +10,11 @@ A task number of -1 stands for the connector itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.connect.herder.plan import Assignment
 from moldau.connect.storage.keys import TaskId
+from moldau.deferred import dataclass
 from moldau.errors import MalformedMessage
 from moldau.protocol.declare import Data, Struct, field
 from moldau.protocol.types import BytesView, Int16, Int32, Int64, String

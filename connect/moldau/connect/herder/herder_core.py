@@ -15,7 +15,7 @@ of a new config. `take_statuses` has the statuses to write, in the order in whic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.connect.herder import plan
@@ -27,6 +27,7 @@ from moldau.connect.storage.statuses import ConnectorState, StatusImage
 from moldau.connect.task.membership import StopFor
 from moldau.connect.worker.restarts import RestartHistory
 from moldau.connect.worker.task_run import TaskRun
+from moldau.deferred import dataclass
 from moldau.runtime.restarts import RestartPolicy
 
 What = str | TaskId

@@ -8,13 +8,13 @@ so that a task never runs twice, and no task of an old config runs beside one of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 from moldau.connect.storage.configs import ConfigImage, ConnectorEntry
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.worker.task_run import TaskRun
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

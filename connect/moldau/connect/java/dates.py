@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from moldau.connect.errors import DataError
+from moldau.deferred import dataclass
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",

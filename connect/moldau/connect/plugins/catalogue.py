@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from moldau.connect.api.connector import Connector, SinkConnector, SourceConnector
@@ -23,6 +22,7 @@ from moldau.connect.api.plugin import Plugin
 from moldau.connect.api.provider import ConfigProvider
 from moldau.connect.api.transformation import Predicate, Transformation
 from moldau.connect.plugins.java_classes import COUNTERPARTS, advice_on
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.plugins import Plugin as EntryPlugin
 from moldau.plugins import PluginError, Plugins, installed_plugins

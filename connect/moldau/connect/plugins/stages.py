@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from moldau.connect.api.connector import Connector
@@ -12,6 +11,7 @@ from moldau.connect.api.record import ConnectRecord
 from moldau.connect.api.transformation import Predicate, Transformation
 from moldau.connect.errors import ConnectError
 from moldau.connect.plugins.catalogue import Catalogue, PluginKind
+from moldau.deferred import dataclass
 
 R = TypeVar("R", bound=ConnectRecord)
 

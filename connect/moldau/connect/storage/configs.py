@@ -9,7 +9,7 @@ Tasks keep running with the connector config that was current when their configs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.connect.storage.keys import (
@@ -22,6 +22,7 @@ from moldau.connect.storage.keys import (
     parse_config_key,
     parse_target_state,
 )
+from moldau.deferred import dataclass
 
 Config = Mapping[str, str]
 DEFAULT_ALGORITHM: Final = "HmacSHA256"

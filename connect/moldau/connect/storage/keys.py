@@ -12,11 +12,12 @@ what follows the last one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+
+from moldau.deferred import dataclass
 
 Json: TypeAlias = Any
 

@@ -10,11 +10,11 @@ stale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from moldau.connect.storage.keys import Json, TaskId, dump, parse
+from moldau.deferred import dataclass
 
 
 class ConnectorState(Enum):

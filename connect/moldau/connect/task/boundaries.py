@@ -14,7 +14,7 @@ with a part of a poll: records of one poll may have one offset.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -23,6 +23,7 @@ from moldau.connect.api.task import TransactionContext
 from moldau.connect.errors import ConnectError
 from moldau.connect.storage.keys import canonical
 from moldau.connect.task.submitted import Offsets
+from moldau.deferred import dataclass
 
 
 class Boundary(Enum):

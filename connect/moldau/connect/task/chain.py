@@ -7,7 +7,6 @@ that fails takes the slow path through `Tolerance`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moldau.client import ConsumerRecord, TimestampType
@@ -28,6 +27,7 @@ from moldau.connect.converters.plain import ByteArrayConverter
 from moldau.connect.errors import ConnectError
 from moldau.connect.plugins.stages import TransformationStage
 from moldau.connect.task.tolerance import Failure, Stage, Tolerance
+from moldau.deferred import dataclass
 from moldau.records import Headers as RawHeaders
 
 R = TypeVar("R", bound=ConnectRecord)

@@ -24,7 +24,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -32,6 +31,7 @@ from moldau.client.sync import Admin
 from moldau.connect.errors import ConnectError
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.task.settings import Config
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 INSTANCE_ID: Final = "group.instance.id"

@@ -9,12 +9,13 @@ is tried again, and why), `stopped`.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Self
 
 import msgspec
 
 from moldau.connect.storage.keys import TaskId
+from moldau.deferred import dataclass
 
 Message = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from moldau.connect.api import Connector, Task
@@ -21,6 +21,7 @@ from moldau.connect.task.resolution import resolved_task
 from moldau.connect.task.settings import ErrorSettings, beneath
 from moldau.connect.task.tolerance import Reporter, TaskPauses, Tolerance
 from moldau.connect.transforms.python import allowed_modules
+from moldau.deferred import dataclass
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"

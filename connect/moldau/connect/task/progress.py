@@ -8,9 +8,9 @@ offered for a commit. A partition that goes is forgotten as a whole.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from moldau.client import OffsetAndMetadata, TopicPartition
+from moldau.deferred import dataclass
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.client.sync import Producer
@@ -20,6 +19,7 @@ from moldau.connect.api import SourcePart, SourceParts, SourceRecord, SourceTask
 from moldau.connect.task.parts import Parts
 from moldau.connect.task.source_batches import refused
 from moldau.connect.task.submitted import SubmittedRecord
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moldau.connect.installed.plugins import resolved
 from moldau.connect.installed.secrets import secret_values
 from moldau.connect.task.file_places import check_files
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.token_places import check_places
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ to an invalid one) is a ConfigError that names the key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 Config = Mapping[str, str]

@@ -7,10 +7,10 @@ the task stays in its group. Partitions that the task itself paused stay so afte
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 
 POLL_S: Final = 0.5
 RETRY_MS: Final = 1_000

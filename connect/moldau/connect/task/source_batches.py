@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.sync import Producer
@@ -23,6 +22,7 @@ from moldau.connect.task.parts import Parts
 from moldau.connect.task.spans import SourceSpans, end_all
 from moldau.connect.task.submitted import SubmittedRecord
 from moldau.connect.task.tolerance import Stage
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ and sent to the dead letter queue if the connector tolerates errors; if not, the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.settings import ErrorSettings
+from moldau.deferred import dataclass
 from moldau.runtime.backoff import Backoff
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from moldau.client import KafkaError, NewTopic
 from moldau.client.sync import Admin
 from moldau.connect.java.regex import PatternError, compiled
 from moldau.connect.task.settings import Config, beneath, listed, truth, whole
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.connect.api.record import ConnectRecord, SinkRecord
@@ -22,6 +21,7 @@ from moldau.connect.transforms.sided import (
     require_map,
     require_struct,
 )
+from moldau.deferred import dataclass
 
 _OPTIONALITY = " End it with ! for a required field; it is optional otherwise."
 

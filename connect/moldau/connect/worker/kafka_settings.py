@@ -5,13 +5,13 @@ cannot do what they promise. No IO."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.connect.config.model import Problem
 from moldau.connect.storage.configs import DEFAULT_ALGORITHM
 from moldau.connect.task.settings import SHARED_BY_CLIENTS, Config, listed
 from moldau.connect.worker.kafka_settings_table import ROWS
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.link.security_settings import SECURITY_ROWS, WITHOUT_EFFECT
 

@@ -13,11 +13,12 @@ Invariants: a task that is isolated never shares a process; a process that is cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
 from moldau.connect.storage.keys import TaskId
+from moldau.deferred import dataclass
 
 CRASHES_MAX: Final = 2
 """After so many crashes in shared processes, a task runs alone."""

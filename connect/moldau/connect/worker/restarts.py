@@ -8,9 +8,10 @@ failures. After the last restart the task stays FAILED until a user restarts it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.runtime.restarts import Restarts
 
 IDLE_MS: Final = 30_000

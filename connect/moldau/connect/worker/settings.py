@@ -8,7 +8,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from moldau.connect.config.exactly_once import is_leader_transactional, leader_id, support_of
@@ -28,6 +28,7 @@ from moldau.connect.worker.kafka_settings import (
 )
 from moldau.connect.worker.kafka_settings_table import EVERY_WORKER, OF_A_GROUP
 from moldau.connect.worker.placement import ISOLATIONS
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.folds.topic import FoldTopic
 from moldau.runtime.backoff import Backoff

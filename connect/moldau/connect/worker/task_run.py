@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from moldau.connect.storage.keys import TargetState
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from moldau.connect.api import Connector, SinkConnector
@@ -29,6 +29,7 @@ from moldau.connect.worker.eviction import evict
 from moldau.connect.worker.hosts import Hosts, TaskConnection, cannot_start
 from moldau.connect.worker.restarts import MOVED
 from moldau.connect.worker.task_run import TaskRun
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
+
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ those of the whole roll, so that a file's name shows up to which offset everythi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from moldau.connect.api import DataError, SinkRecord, Struct
+from moldau.deferred import dataclass
 
 DRAFTS = ".moldau-drafts"
 DRAFT_SUFFIX = ".draft"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import glob
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from moldau.connect.api import ConnectError
+from moldau.deferred import dataclass
 from moldau.plugins.extras import install_command
 
 

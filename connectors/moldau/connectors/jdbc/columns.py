@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from moldau.deferred import dataclass
 
 
 class ColumnKind(Enum):

@@ -9,7 +9,6 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from moldau.connect.api import SinkColumns, SinkRecord, Struct
 from moldau.connectors.jdbc.shapes import FieldPositions, RowShape, coordinates
 from moldau.connectors.jdbc.values import Convert, are_unchanged
 from moldau.connectors.jdbc.writing import TargetTable
+from moldau.deferred import dataclass
 
 Column = Sequence[Any]
 

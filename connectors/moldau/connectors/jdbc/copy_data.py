@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import repeat
 from operator import floordiv, sub
 from typing import Any, Final
+
+from moldau.deferred import dataclass
 
 Column = Sequence[Any]
 _Change = Callable[[Column], Iterable[Any]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from moldau.connect.api import ConnectError
@@ -18,6 +17,7 @@ from moldau.connectors.jdbc.late_commits import LateCommits, OpenTransaction
 from moldau.connectors.jdbc.open_transactions import UnseenTransactions, open_transactions
 from moldau.connectors.jdbc.query import Criteria, newest
 from moldau.connectors.pace import Pace
+from moldau.deferred import dataclass
 
 _log = logging.getLogger(__name__)
 _LONG_S: Final = 10.0

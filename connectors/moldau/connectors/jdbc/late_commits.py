@@ -16,7 +16,8 @@ only for transactions that were open when they were written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
@@ -36,6 +35,7 @@ from moldau.connect.errors import ConnectError, DataError
 from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType
 from moldau.connectors.jdbc.mysql_catalog import UNSIGNED_DIGITS
 from moldau.connectors.jdbc.values import EXACT, json_text
+from moldau.deferred import dataclass
 
 Convert = Callable[[Any], Any]
 

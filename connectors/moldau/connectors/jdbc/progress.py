@@ -9,8 +9,9 @@ that instant's rows and skips none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from moldau.deferred import dataclass
 
 NANOS_OF_SECOND = 1_000_000_000
 NANOS_OF_MILLI = 1_000_000

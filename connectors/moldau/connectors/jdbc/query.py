@@ -9,10 +9,10 @@ transactions, both end below what these may still commit (see `late_commits`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from moldau.connectors.jdbc.dialects import Dialect
+from moldau.deferred import dataclass
 
 
 class Mode(Enum):

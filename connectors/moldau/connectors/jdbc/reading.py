@@ -10,7 +10,6 @@ complete (see `progress`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.connect.api import SourceBatch
@@ -19,6 +18,7 @@ from moldau.connect.errors import DataError
 from moldau.connectors.jdbc.layout import RowLayout
 from moldau.connectors.jdbc.progress import ReadProgress
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select
+from moldau.deferred import dataclass
 
 Rows = Sequence[Sequence[Any]]
 Columns = Sequence[Sequence[Any]]

@@ -7,8 +7,10 @@ row only once (ON CONFLICT) gets each key once. Plain inserts keep every row and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from moldau.deferred import dataclass
 
 Row = tuple[Any, ...]
 

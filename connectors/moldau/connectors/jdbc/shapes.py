@@ -7,7 +7,6 @@ JSON has a shape for each set of fields.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.connect.api import DataError, SinkRecord
@@ -16,6 +15,7 @@ from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, Table
 from moldau.connectors.jdbc.inference import type_of_schema, type_of_values
 from moldau.connectors.jdbc.sink_settings import KAFKA_COLUMNS, KeyMode, SinkConfig
 from moldau.connectors.jdbc.structure import RowColumns
+from moldau.deferred import dataclass
 
 Extract = Callable[[SinkRecord], tuple[Any, ...]]
 _KAFKA_SCHEMAS = (STRING, INT32, INT64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moldau.connect.api import ConnectError, RetriableError, SourceBatch, SourceTask
@@ -40,6 +40,7 @@ from moldau.connectors.jdbc.reading import Route, TableReading
 from moldau.connectors.jdbc.selection import TABLES_KEY, tables_from_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.pace import Pace
+from moldau.deferred import dataclass
 
 _log = logging.getLogger(__name__)
 # The longest wait of a poll without work, so that the worker can pause or stop the task.

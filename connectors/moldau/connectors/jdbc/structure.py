@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.columns import Column, Table, TableId
 from moldau.connectors.jdbc.database import Database, PoisonError
+from moldau.deferred import dataclass
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ for PostgreSQL: COPY into the table, or into a staging table and from there with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlalchemy.engine import Connection
@@ -19,6 +18,7 @@ from moldau.connectors.jdbc.database import Database
 from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.reduction import Row, TableChanges
 from moldau.connectors.jdbc.sink_settings import InsertMode
+from moldau.deferred import dataclass
 
 Rows = list[Row] | CopyData
 

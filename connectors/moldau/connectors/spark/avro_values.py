@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.sync import SchemaRegistry
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.spark.avro_writing import VALUE, ValueWriter, check_record, schema_of, value_writer
 from moldau.spark.reach import Unavailable

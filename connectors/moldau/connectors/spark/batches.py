@@ -22,7 +22,6 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.checkpoint.generations import Generation
 from moldau.connectors.spark.checkpoint.sink_directory import SPARK_LOG, SinkDirectory
 from moldau.connectors.spark.config import SparkSinkConfig
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 WriteBatch = Callable[[Any, int], None]

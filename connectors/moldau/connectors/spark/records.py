@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from moldau.connectors.spark.avro_values import AvroValues
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import add_action_arguments
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -28,6 +28,7 @@ from moldau.cli.connect_rest import DEFAULT_URL, open_rest
 from moldau.cli.connect_rest import VARIABLE as CONNECT_VARIABLE
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ broker is unregistered only when it has no replica and has stopped.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import OpenClient, add_action_arguments, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, opened_admin
 from moldau.cli.commands.cluster_controller import all_brokers
 from moldau.cli.commands.current_view import WITHIN_SECONDS
 from moldau.cli.commands.reassign import (
@@ -31,7 +31,6 @@ from moldau.cli.commands.reassign_plan import (
     evacuation,
     plan_text,
 )
-from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
 from moldau.errors import MoldauError
 from moldau.operations.hidden import check_all_visible
@@ -40,22 +39,6 @@ if TYPE_CHECKING:
     from moldau.client import Admin
 
 LOOK_SECONDS: Final = 1.0
-
-
-def add_drain_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments that `drain` and `decommission` share."""
-    add_action_arguments(parser)
-    parser.add_argument("broker", metavar="BROKER", type=whole(0, 2**31 - 1))
-    parser.add_argument(
-        "--to", metavar="ID,...", help="the brokers that get its replicas (default: all others)"
-    )
-    parser.add_argument(
-        "--throttle",
-        type=whole(1, 2**63 - 1),
-        metavar="BYTES",
-        help="a second that a broker sends or takes for it",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only write the plan")
 
 
 def drain(arguments: Namespace, context: Context) -> int:

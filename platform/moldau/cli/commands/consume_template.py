@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import UsageError
+from moldau.deferred import deferred_pattern
 
 if TYPE_CHECKING:
     from moldau.client import ConsumerRecord, PartitionRecords
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Text = Callable[[Any], str]
 Piece = Callable[["PartitionRecords", "ConsumerRecord"], str]
 
-_TOKEN: Final = re.compile(r"%(.)|%$|\\(x[0-9A-Fa-f]{2}|.)|\\$|[^%\\]+", re.DOTALL)
+_TOKEN: Final = deferred_pattern(r"%(.)|%$|\\(x[0-9A-Fa-f]{2}|.)|\\$|[^%\\]+", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _KNOWN: Final = "%t %p %o %T %k %K %v %s %S %h and %%"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from moldau.cli.commands.cluster_connection import OpenClient
 from moldau.cli.commands.group_offsets import number
 from moldau.cli.commands.group_report import facts_of, headline
 from moldau.cli.output import shown, write_above, write_lines
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,7 +7,6 @@ is left as it is.
 from __future__ import annotations
 
 import keyword
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.new_shop import FILES as SHOP
 from moldau.cli.summaries import SUMMARIES
+from moldau.deferred import deferred_pattern
 
 KINDS: Final = {
     "stream": "a Streams app that counts words",
@@ -22,7 +22,7 @@ KINDS: Final = {
     "pipeline": "a pipeline: a file, an app, and a file of results",
     "shop": "a pipeline with databases, a join and a window",
 }
-_NAME: Final = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+_NAME: Final = deferred_pattern(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 _NAME_CHARACTERS_MAX: Final = 64
 _TAKEN: Final = frozenset(("moldau", "pytest", "hatchling", "test", "tests"))
 

@@ -77,7 +77,7 @@ sinks:
 _APP: Final = '''\
 """Joins each order with its customer, and sums the revenue of each minute."""
 
-from dataclasses import dataclass
+from moldau.deferred import dataclass
 
 from moldau.streams import Streams, tumbling
 

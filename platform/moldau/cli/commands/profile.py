@@ -11,13 +11,14 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import assignments
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
+from moldau.deferred import deferred_pattern
 
 if TYPE_CHECKING:
     from moldau.cli.profiles import Profile, Profiles
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME: Final = deferred_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SERVERS: Final = "bootstrap.servers"
-_SECRET: Final = re.compile(r"password|secret|jaas|user\.info|token|\.key$", re.IGNORECASE)
+_SECRET: Final = deferred_pattern(r"password|secret|jaas|user\.info|token|\.key$", re.IGNORECASE)
 _HIDDEN: Final = "(hidden)"
 
 

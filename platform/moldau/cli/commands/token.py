@@ -11,7 +11,6 @@ the machine. A client that logged in with a token can do none of this.
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 from typing import Final
@@ -22,9 +21,10 @@ from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
+from moldau.deferred import deferred_pattern
 
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PERIOD: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_PERIOD: Final = deferred_pattern(r"([1-9][0-9]{0,8})([smhd])")
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _HEADER: Final = ("token", "owner", "requester", "renewers", "issued", "expires", "ends")
 

@@ -7,8 +7,9 @@ markers count as records; a log that became smaller, by retention, has the rate 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from moldau.deferred import dataclass
 
 Cells = tuple[str, ...]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

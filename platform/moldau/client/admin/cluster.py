@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from moldau.client.admin.requests import Requests, at_once, error_of, value_of
 from moldau.client.base import arguments
 from moldau.client.base.arguments import PartitionGiven
 from moldau.client.base.unknown_topic import final
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
 from moldau.client.admin.requests import Requests, final_error
 from moldau.client.base import arguments
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import told

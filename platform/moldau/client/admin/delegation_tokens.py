@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, raise_for
 from moldau.link.cluster import CONTROLLER
 from moldau.link.login.jaas import LoginModule, write_jaas

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.client.admin.requests import Requests, at_once, error_of
 from moldau.client.base import arguments
 from moldau.client.base.arguments import ByPartition, PartitionGiven
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told

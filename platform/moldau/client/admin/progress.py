@@ -7,7 +7,7 @@ the others: it is in the result, without an end.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from moldau.client.admin.groups import Groups
 from moldau.client.admin.requests import Requests
@@ -17,6 +17,7 @@ from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import Coordinator
 from moldau.client.base.offsets import LATEST, Found
 from moldau.client.group.descriptions import SHARE_TYPE, GroupDescription, MemberDescription
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Broker, TopicPartition
 

@@ -12,10 +12,10 @@ derives the keys that it keeps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from moldau.client.admin.requests import error_of, value_of
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.cluster import CONTROLLER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from moldau.client.base import arguments
 from moldau.client.base.arguments import ByPartition, PartitionGiven
 from moldau.client.base.offsets import Found, list_offsets
 from moldau.client.base.unknown_topic import final
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.ids import ZERO_UUID, Uuid, format_uuid

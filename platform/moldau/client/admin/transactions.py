@@ -12,7 +12,6 @@ records stop there. It can only be ended by its marker (`abort`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from moldau.client.admin.cluster import ActiveProducer
@@ -21,6 +20,7 @@ from moldau.client.base import arguments
 from moldau.client.base.arguments import PartitionGiven
 from moldau.client.base.coordinator import TRANSACTION, find_coordinator
 from moldau.client.base.unknown_topic import final, maybe_final
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError, error_from, raise_for
 from moldau.link.connection import Connection

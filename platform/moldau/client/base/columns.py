@@ -13,12 +13,12 @@ say where each value ends. The kernel fills them from the batches, without Pytho
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise, repeat
 from operator import index as index_of
 from typing import Any, Literal
 
 from moldau.client.base.part import UNKNOWN, Origin
+from moldau.deferred import dataclass
 from moldau.records import (
     Buffer,
     ColumnBuffers,

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.loop_thread import new_lock
 

@@ -41,7 +41,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -69,6 +68,7 @@ from moldau.client.consumer.records import FetchedRecords, PartitionRecords
 from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import ZERO_UUID, Uuid

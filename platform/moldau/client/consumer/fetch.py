@@ -19,12 +19,13 @@ otherwise a partition whose records were just taken would wait for the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from moldau.client.consumer.position import Position, RequestedPosition
 from moldau.client.settings import consumer as rows
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import Metadata, Speaker, TopicPartition

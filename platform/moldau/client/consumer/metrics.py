@@ -7,10 +7,10 @@ never a single record; lags are computed when the metrics are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from moldau.deferred import dataclass
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
 from moldau.metrics.windows import SampledRows, average

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -35,6 +35,7 @@ from moldau.client.base.part import Part
 from moldau.client.consumer.records import FetchedRecords
 from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.settings.offset_reset import BEGINNING, Reset
+from moldau.deferred import dataclass
 from moldau.errors import BadData, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, may_work_later
 from moldau.ids import ZERO_UUID, Uuid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from moldau.client.group.subscription_bytes import (
@@ -12,6 +12,7 @@ from moldau.client.group.subscription_bytes import (
     decode_subscription,
 )
 from moldau.client.group.topology import GroupTopology, SubtopologyOutline, TopicOutline
+from moldau.deferred import dataclass
 from moldau.errors import BadData
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.acl_operations import AclOperation

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.client.group.classic import NO_GENERATION, ClassicMember, ClassicMemberState
 from moldau.client.group.member import NOBODY, Identity, MemberSettings, Ready, in_words
 from moldau.client.group.protocols import Assigned
+from moldau.deferred import dataclass
 from moldau.errors import BadData, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response

@@ -8,8 +8,9 @@ or `async`. While one runs, heartbeats continue; the group waits for it as long 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from moldau.deferred import dataclass
 
 Metadata = Sequence[tuple[str, bytes]]
 Assignments = Mapping[str, bytes]

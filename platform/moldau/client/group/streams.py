@@ -23,7 +23,7 @@ is answered with tasks in any case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -37,6 +37,7 @@ from moldau.client.group.heartbeats import (
 )
 from moldau.client.group.member import Change, Kind, MemberSettings, Ready, reassigned
 from moldau.client.group.topology import TopologyDescription, topology_message
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.client.base.arguments import names_of
 from moldau.client.group.member import MemberSubscription
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import Metadata

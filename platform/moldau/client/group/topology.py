@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.protocol.messages import streams_group_heartbeat as messages
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.producer.batch import Batch
@@ -28,6 +28,7 @@ from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
 from moldau.client.producer.run import Run
 from moldau.client.producer.splitting import Fit
 from moldau.client.producer.transaction_core import TransactionCore
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
 from moldau.records import NO_PRODUCER, BatchBuilder, Producer

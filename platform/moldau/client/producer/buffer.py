@@ -9,7 +9,6 @@ something to send or in flight.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -19,6 +18,7 @@ from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.splitting import Fit, split
 from moldau.client.producer.transaction_core import TransactionCore
 from moldau.client.producer.transaction_errors import of_kind
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import TopicPartition
 from moldau.records import Codec, Producer

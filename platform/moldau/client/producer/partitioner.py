@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.client.base.user_code import made_from
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.link.metadata import Topic
 from moldau.records import partition_for_key

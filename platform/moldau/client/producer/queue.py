@@ -34,12 +34,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from operator import attrgetter
 from typing import Final
 
 from moldau.client.producer.batch import NOT_SENT, Batch, BatchState
+from moldau.deferred import dataclass
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.records import NO_PRODUCER, Producer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypedDict
 
 from moldau.client.base.arguments import check_number, check_timestamp, name_of
 from moldau.client.producer.delivery import Sent
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.link.arguments import told

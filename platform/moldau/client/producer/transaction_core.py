@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,6 +75,7 @@ from moldau.client.producer.transaction_requests import (
     commit_offsets,
     of_version,
 )
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, error_from, may_work_later
 from moldau.link.metadata import TopicPartition

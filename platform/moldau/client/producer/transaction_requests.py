@@ -7,11 +7,12 @@ a transaction of version 1 may use, and `fitting` leaves out what older brokers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import GroupMetadata
+from moldau.deferred import dataclass
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import add_partitions_to_txn as adding

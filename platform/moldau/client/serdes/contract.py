@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.records import Headers
 from moldau.values.failures import SerializationFailed, told

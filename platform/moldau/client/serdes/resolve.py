@@ -10,7 +10,6 @@ Invariant: `close_serde` closes a serde that was made here from a name; the user
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,6 +22,7 @@ from moldau.client.serdes.contract import (
 )
 from moldau.client.settings import serdes as rows
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, Plugins, installed_plugins
 from moldau.runtime.forks import import_whole

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
@@ -29,6 +28,7 @@ from moldau.client.serdes.json_schema import JsonSchemaDeserializer, JsonSchemaS
 from moldau.client.serdes.protobuf import ProtobufDeserializer, ProtobufSerializer
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.values.avro.plain import told
 from moldau.values.avro.read import shape_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 BY_DURATION: Final = "by_duration:"

@@ -12,13 +12,12 @@ masked keeps every digit.
 from __future__ import annotations
 
 import hmac
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from moldau.console.exact_json import Object, parsed, rendered
+from moldau.deferred import dataclass, deferred_pattern
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -26,7 +25,7 @@ STARS: Final = "***"
 ANY: Final = "*"
 DEEP: Final = "**"
 WHOLE: Final[Path] = ()
-_INDEX: Final = re.compile(r"\[(\*|\d+)\]")
+_INDEX: Final = deferred_pattern(r"\[(\*|\d+)\]")
 _LAST: Final = 4
 _SHORT: Final = 8
 """Of a text with fewer characters, the last ones would tell too much."""

@@ -16,11 +16,12 @@ import hmac
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from moldau.console.access.roles import Login
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.link.login.signed_tokens import TokenCheck, TokenRefused, TokenTerms, UnknownKey
 from moldau.link.login.token_keys import KeyTiming, KeyUrl

@@ -13,13 +13,14 @@ masks:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NoReturn
 
 from moldau.config.file_problems import Problem, nearest
 from moldau.config.yaml_tree import Node, parse
 from moldau.console.access.masks import WAYS, BadPath, MaskRule, Path, path_of
 from moldau.console.access.roles import Holders, MessageRule, Policy, Role
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 _OTHERWISE: Final = "a file of roles is a YAML mapping: write it as docs/console.md shows"

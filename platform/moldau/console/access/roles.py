@@ -8,12 +8,13 @@ it is; where a file has rules about messages, a topic without a rule is for admi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from typing import Final
 
 from moldau.console.access.masks import Mask, MaskRule
+from moldau.deferred import dataclass
 
 
 class Role(IntEnum):
@@ -123,9 +124,9 @@ class Visitor:
         return Mask(found, self.policy.hash_key) if found else None
 
 
-def of_role(role: Role | None, login: Login = Login()) -> Visitor:
+def of_role(role: Role | None, login: Login | None = None) -> Visitor:
     """Return a visitor with a role that no file gives."""
-    return Visitor(login, role, Policy())
+    return Visitor(Login() if login is None else login, role, Policy())
 
 
 BY_CLAIM: Final[Mapping[Role, Holders]] = {role: Holders(groups=(role.word,)) for role in Role}

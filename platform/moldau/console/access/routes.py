@@ -17,10 +17,10 @@ The topic of a row about messages is `{name}`. An endpoint that finds the topic 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.console.access.roles import Role, Visitor
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -12,10 +12,10 @@ import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.console.access.roles import Login
+from moldau.deferred import dataclass
 
 LONGEST_S: Final = 8 * 3600.0
 IDLE_S: Final = 3600.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -18,6 +17,7 @@ from starlette.requests import Request
 from moldau.console.access.roles import UNKNOWN, Login, Policy, Role, Visitor, of_role
 from moldau.console.access.routes import Row
 from moldau.console.clusters import path_of
+from moldau.deferred import dataclass
 from moldau.link.http.protection import CHECKED
 from moldau.logging import Logger
 

@@ -10,13 +10,14 @@ Invariants: an answer counts if it is of this cluster. An address is looked up a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import BaseModel, ValidationError
 
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.console.apis.rest import Refused, Rest, ask_within
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:

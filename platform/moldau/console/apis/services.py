@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from moldau.console.apis.pipelines import PipelineApi
 from moldau.console.apis.streams import StreamsApi
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 
 if TYPE_CHECKING:

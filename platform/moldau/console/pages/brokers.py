@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
@@ -15,6 +14,7 @@ from moldau.console.connection import Connection
 from moldau.console.pages.charts import Charts, Subject
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import Renderer
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 
 _LARGEST: Final = 20

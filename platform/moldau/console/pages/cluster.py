@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ from moldau.console.pages.messages import topic_path
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see, typed_name
 from moldau.console.pages.texts import duration, size
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.settings import change

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -30,6 +30,7 @@ from moldau.console.connection import Connection
 from moldau.console.pages.connectors import connect_of
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import SecretSettings, says_where
+from moldau.deferred import dataclass
 from moldau.operations.connectors import connector_path, without_secret
 
 NAME: Final = "name"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from moldau.console.connection import Connection
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import GROUP, QUEUE, SecretSettings
+from moldau.deferred import dataclass
 from moldau.operations.connectors import (
     PAUSE,
     RESUME,

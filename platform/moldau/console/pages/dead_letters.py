@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -33,6 +33,7 @@ from moldau.console.pages.secret_settings import QUEUE
 from moldau.console.search.message import Message
 from moldau.console.search.query import FROMS, MessageQuery, readable
 from moldau.console.search.searches import Wanted
+from moldau.deferred import dataclass
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.connectors import connector_path
 from moldau.runtime import Clock

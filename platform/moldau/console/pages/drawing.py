@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.diagrams import Arrow, columns, curve, cut
 
 WIDTH: Final = 196

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -26,6 +26,7 @@ from moldau.console.search.export import FORMATS, pieces
 from moldau.console.search.message import Message
 from moldau.console.search.query import FROMS, MessageQuery, chosen, readable
 from moldau.console.search.searches import FoundMessages, Search, SearchState, Wanted
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.link.metadata import Topic, TopicPartition
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+from moldau.deferred import dataclass
 
 T = TypeVar("T")
 ROWS: Final = 50

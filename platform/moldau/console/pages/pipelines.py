@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from moldau.console.connection import Connection
 from moldau.console.pages.drawing import Box, Picture, drawn
 from moldau.console.pages.rendering import BadForm, Renderer
 from moldau.console.pages.texts import number, rate
+from moldau.deferred import dataclass
 from moldau.diagrams import Arrow
 from moldau.errors import MoldauError
 

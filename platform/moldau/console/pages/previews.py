@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -11,6 +10,7 @@ from starlette.responses import Response
 
 from moldau.console.access.visitor import PASSWORD
 from moldau.console.pages.rendering import BadForm, Renderer
+from moldau.deferred import dataclass
 
 
 class Effect(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
@@ -35,6 +34,7 @@ from moldau.console.pages.previews import (
     preview_page,
 )
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
+from moldau.deferred import dataclass
 from moldau.errors import BadGiven
 from moldau.errors.codes import KafkaError
 from moldau.operations import acls, users

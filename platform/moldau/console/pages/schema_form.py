@@ -10,21 +10,21 @@ and is empty is left out, or null where Avro needs it to be written.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Final
 
 from moldau.console.exact_json import Number, Object, parsed, rendered
 from moldau.console.pages.rendering import BadForm
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.values.schema import AVRO, JSON, PROTOBUF
 
 DEEP: Final = 5
 """Records within records that a form shows; deeper ones are JSON."""
 FIELDS_MAX: Final = 200
 """Fields of a form, without the records that they stand in."""
-_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+_NUMBER: Final = deferred_pattern(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 _AVRO: Final = {
     "string": "text",
     "int": "number",

@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import quote
 
 from moldau.console.apis.connect import ConnectApi, ConnectRefused
+from moldau.deferred import deferred_pattern
 
 QUEUE: Final = "errors.deadletterqueue.topic.name"
 GROUP: Final = "consumer.override.group.id"
@@ -23,13 +24,15 @@ _CLASS: Final = "connector.class"
 _PLAIN: Final = frozenset((_CLASS, "name", "tasks.max", "topics", "topics.regex", QUEUE, GROUP))
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _UNKNOWN: Final = (404, 405)
-_WHERE: Final = re.compile(
+_WHERE: Final = deferred_pattern(
     r"ur[il]|host|server|broker|address|endpoint|domain|proxy|account|cloud|contact|truststore"
     r"|node|peer|seed|gateway|dsn|class|driver|(?:^|[._-])(?:port|type|converter)$",
     re.I,
 )
 """Names of settings that say to which server or class others go. Too many do no harm."""
-_ADDRESS: Final = re.compile(r"://|[a-z][\w.-]*:\d{2,5}\b|(?:\d{1,3}\.){3}\d|\[[\da-f:]+]", re.I)
+_ADDRESS: Final = deferred_pattern(
+    r"://|[a-z][\w.-]*:\d{2,5}\b|(?:\d{1,3}\.){3}\d|\[[\da-f:]+]", re.I
+)
 
 
 class SecretSettings:

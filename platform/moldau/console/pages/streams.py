@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -30,6 +30,7 @@ from moldau.console.connection import Connection
 from moldau.console.pages.paging import paged
 from moldau.console.pages.rendering import BadForm, Renderer
 from moldau.console.pages.topology import AppView, Growth, counts, topics_of
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import TopicPartition

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
 from typing import Final
+
+from moldau.deferred import deferred_pattern
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 SHOWN_BYTES: Final = 20_000
@@ -22,7 +23,7 @@ _ZERO: Final = "\u2400"
 """In place of a zero byte, which no browser shows."""
 _CUT_OFF: Final = "unexpected end of data"
 _INTEGER_BYTES: Final = (4, 8)
-_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+_PART: Final = deferred_pattern(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 def text_of(data: bytes | None, most: int = SHOWN_BYTES) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -14,6 +13,7 @@ from moldau.client.group.descriptions import SHARE_TYPE
 from moldau.console.connection import Connection
 from moldau.console.pages.rendering import Renderer
 from moldau.console.picture import kinds
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.operations import acls
 from moldau.protocol.acl_operations import AclResource

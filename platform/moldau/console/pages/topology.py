@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moldau.console.apis.streams import Program, Step, Task, Topology
 from moldau.console.pages.drawing import Box, Picture, drawn
+from moldau.deferred import dataclass
 
 UNKNOWN = "no worker tells"
 

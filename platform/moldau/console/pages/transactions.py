@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from moldau.client.admin.transactions import TransactionDescription
 from moldau.console.connection import Connection
 from moldau.console.pages.paging import RowPage, paged
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see, typed_name
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 from moldau.operations import transactions
 from moldau.operations.transactions import LONGEST_S, OpenTransaction, Survey, open_transactions

@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Final
 
 from moldau.console.pages.texts import moment
 from moldau.console.search.message import Message
+from moldau.deferred import dataclass
 
 _COLUMNS: Final = ("partition", "offset", "timestamp", "time", "key", "value", "headers")
 

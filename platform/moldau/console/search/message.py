@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.client import ConsumerRecord
@@ -10,6 +9,7 @@ from moldau.client.serdes.contract import Place
 from moldau.console.access.masks import Mask
 from moldau.console.pages.encoding import are_exact
 from moldau.console.pages.texts import WHOLE, cut, text_of
+from moldau.deferred import dataclass
 from moldau.records import Headers
 
 if TYPE_CHECKING:

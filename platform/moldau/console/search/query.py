@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 from urllib.parse import urlencode
 
 from moldau.console.pages.rendering import BadForm
+from moldau.deferred import dataclass
 from moldau.link.metadata import Topic
 
 FROMS: Final = ("newest", "oldest", "offset", "time")

@@ -16,7 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +26,7 @@ from moldau.console.search.matching import Matching
 from moldau.console.search.query import MessageQuery, chosen, edge_of, edge_text
 from moldau.console.search.scan import Pace, Scan
 from moldau.console.search.sweep import MessagePage, Sweep
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
 

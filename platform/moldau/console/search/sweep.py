@@ -20,11 +20,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Final, NamedTuple
 
 from moldau.console.search.message import Message
+from moldau.deferred import dataclass
 
 SHOWN: Final = 50
 WIDER: Final = 4

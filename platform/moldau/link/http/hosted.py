@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.runtime.process import short_turns
 from moldau.runtime.threaded import ThreadedRuntime
 

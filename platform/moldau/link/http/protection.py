@@ -19,7 +19,7 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,7 @@ from moldau.config import (
     one_of,
     rows_in,
 )
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.link.security_settings import SECURITY_ROWS
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files

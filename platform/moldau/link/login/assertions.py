@@ -9,10 +9,10 @@ a signed token, so that a setting cannot name just any file to send.
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 from moldau.plugins.extras import install_command
 from moldau.runtime.real_files import RealFiles
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FILE: Final = "sasl.oauthbearer.assertion.file"
 _KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
 _TEMPLATE: Final = "sasl.oauthbearer.assertion.template.file"
-_JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_JWT: Final = deferred_pattern(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _BYTES_MAX: Final = 1 << 16
 
 

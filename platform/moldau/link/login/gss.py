@@ -12,11 +12,12 @@ are. An error has the library's own reason, and no secret.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import count
 from typing import Any, Final, NoReturn
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.login.sasl import Exchange, LoginRefused, Work

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 
 _PACKAGE: Final = "org.apache.kafka.common.security."
@@ -24,13 +25,13 @@ MODULES: Final[Mapping[str, str]] = {
     "com.sun.security.auth.module.Krb5LoginModule": "GSSAPI",
 }
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
-_TOKEN: Final = re.compile(
+_TOKEN: Final = deferred_pattern(
     r"""\s*(?: (?P<quoted> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )
           | (?P<mark> [=;] )
           | (?P<word> [^\s=;"']+ ) )""",
     re.VERBOSE,
 )
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
+_PLAIN_NAME: Final = deferred_pattern(r"[A-Za-z][A-Za-z0-9_.]*")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _SYNTAX: Final = (
     "write it as Java does: org.apache.kafka.common.security.scram.ScramLoginModule required "

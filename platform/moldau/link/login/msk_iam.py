@@ -17,11 +17,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors.codes import ErrorCode
 from moldau.link.login.sasl import LoginRefused
 
@@ -33,8 +33,10 @@ _ACTION: Final = "kafka-cluster:Connect"
 _SECONDS: Final = 900
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _AGENT: Final = "moldau"
-_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}[a-z0-9-]*-[0-9]+)\.amazonaws\.com")
-_REGION: Final = re.compile(r"[a-z0-9-]+")
+_HOST: Final = deferred_pattern(
+    r"\.kafka(?:-serverless)?\.([a-z]{2}[a-z0-9-]*-[0-9]+)\.amazonaws\.com"
+)
+_REGION: Final = deferred_pattern(r"[a-z0-9-]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple, TypeAlias
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.scram import (
     ITERATIONS_MIN,
@@ -35,8 +36,10 @@ ITERATIONS_MAX: Final = 1_000_000
 """The most iterations that a server may ask for: about a quarter of a second of work."""
 _GS2: Final = "n,,"
 _SALT_BYTES_MAX: Final = 1024
-_SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})")
-_SERVER_FINAL: Final = re.compile(r"(?:v=([A-Za-z0-9+/=]+)|e=([^,]*))(?:,.*)?", re.DOTALL)
+_SERVER_FIRST: Final = deferred_pattern(
+    r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})"
+)
+_SERVER_FINAL: Final = deferred_pattern(r"(?:v=([A-Za-z0-9+/=]+)|e=([^,]*))(?:,.*)?", re.DOTALL)
 _SEPARATOR: Final = "\x01"
 
 

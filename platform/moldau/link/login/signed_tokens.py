@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.plugins.extras import install_command
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from moldau.config import Secret
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.login.oauth_settings import ENTRA, KEYCLOAK
@@ -41,9 +42,11 @@ _FOR_GOOD: Final = (501, 505)
 _FOR_NOW: Final = (408, 425, 429)
 _SHOWN_MAX: Final = 300
 _TIMEOUT_S: Final = 10.0
-_EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
-_EXTENSION_VALUE: Final = re.compile(r"[\x20-\x7e\t\r\n]*")
-_EVENT_HUBS: Final = re.compile(r"([a-z0-9.-]+\.servicebus\.[a-z0-9.]+):[0-9]+", re.IGNORECASE)
+_EXTENSION_NAME: Final = deferred_pattern(r"[A-Za-z]+")
+_EXTENSION_VALUE: Final = deferred_pattern(r"[\x20-\x7e\t\r\n]*")
+_EVENT_HUBS: Final = deferred_pattern(
+    r"([a-z0-9.-]+\.servicebus\.[a-z0-9.]+):[0-9]+", re.IGNORECASE
+)
 
 
 class TokenTiming(NamedTuple):

@@ -14,10 +14,11 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError, MalformedMessage
 from moldau.metrics.otlp import CONTENT_TYPE, Requests
 from moldau.metrics.protobuf import as_bytes, as_int, as_text, fields

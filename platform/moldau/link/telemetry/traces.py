@@ -24,9 +24,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.link.telemetry.otlp import (
     SCOPE,

@@ -7,8 +7,9 @@ changes that. They may change at any time.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from moldau.deferred import dataclass
 
 Operation: TypeAlias = Literal["read", "write", "sync"]
 """The calls that can fail: reading bytes or names, changing them, or making them durable."""

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from moldau.deferred import dataclass
 from moldau.runtime.simulated.node import NodeState
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ arrives when it is unclogged, in any order of connections.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log
 from random import Random
+
+from moldau.deferred import dataclass
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Any, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.runtime.simulated.blocking import BlockingWork
 from moldau.runtime.simulated.buggify import ACTIVE_SHARE, Buggify, Coverage
 from moldau.runtime.simulated.fabric import Fabric

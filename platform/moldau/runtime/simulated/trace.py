@@ -12,9 +12,10 @@ a report turns into text.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
+
+from moldau.deferred import dataclass
 
 HISTORY = 40
 _MASK = (1 << 64) - 1

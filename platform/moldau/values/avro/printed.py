@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.values.avro.compatibility import differences
 from moldau.values.avro.schemas import PRIMITIVES, parse_alone, with_definitions
 from moldau.values.compatibility import (

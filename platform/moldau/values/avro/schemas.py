@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.plugins.extras import need
 from moldau.values.schema import Schema

@@ -10,15 +10,15 @@ Java's does not. `names_at` gives both if they differ, first the one that counts
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from moldau.deferred import dataclass, deferred_pattern
 from moldau.errors import ConfigError
 from moldau.plugins.extras import need
 
-_VISIBILITY: Final = re.compile(r"\b(?:export|local)\s+(?=(?:message|enum)\b)")
+_VISIBILITY: Final = deferred_pattern(r"\b(?:export|local)\s+(?=(?:message|enum)\b)")
 """Keywords of edition 2024 that the parser does not know yet."""
 
 

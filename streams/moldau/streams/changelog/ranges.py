@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from moldau.client import PartitionColumns, TopicPartition
 from moldau.client.sync import Consumer
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.executors.ranges import RangeConsumer
 from moldau.link.settings import default_api_timeout_ms

@@ -16,7 +16,7 @@ import posixpath
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -31,6 +31,7 @@ from moldau.cli.commands.group_offsets import (
 )
 from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.operations.offsets import (
     ConsumerGroups,

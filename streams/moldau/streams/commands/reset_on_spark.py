@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.cli.app_checkpoints import held_checkpoint
@@ -16,6 +15,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.group_offsets import DRY_RUN
 from moldau.cli.output import write_json, write_lines
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.streams.commands.reset_topics import (
     NOTHING_LEFT,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.operations.hidden import HiddenNames, Names, check_chosen_visible, check_visible
 from moldau.streams.plan.topics import TOPOLOGY_SUFFIX

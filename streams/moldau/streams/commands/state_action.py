@@ -9,10 +9,11 @@ from __future__ import annotations
 import posixpath
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.deferred import dataclass
 from moldau.runtime.files import Files
 from moldau.streams.rocks import ASIDE, StoreFailed, stores_on_disk
 from moldau.streams.worker.state_directory import GLOBAL

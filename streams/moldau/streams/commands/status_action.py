@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json, write_table
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.client.group.descriptions import GroupDescription, MemberDescription

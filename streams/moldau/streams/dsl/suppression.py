@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from moldau.deferred import dataclass
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.graph import Graph

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, cast
 
+from moldau.deferred import dataclass
 from moldau.streams.dsl.options import TableOptions, emit_of, store_of
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Folding

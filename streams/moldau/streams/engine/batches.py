@@ -13,10 +13,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.streams.plan.partitioners import Partitioning
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -8,10 +8,11 @@ that the last one did (see state.journal), what operators have left out included
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from traceback import format_exception
 from typing import Any, Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.streams.engine.batches import Chunk, Headers
 from moldau.streams.engine.operators.deferred import DeferredOperator, WaitingRecord
 from moldau.streams.engine.sinks import Outlets

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, repeat
 from operator import itemgetter, length_hint
 from typing import Any
 
+from moldau.deferred import dataclass
 from moldau.streams.engine.batches import Chunk, Outputs, Turn, merged
 from moldau.streams.engine.construction import Store
 from moldau.streams.engine.contract import EmitsPending

@@ -11,10 +11,11 @@ import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
+from moldau.deferred import dataclass
 from moldau.streams.serdes.awaitables import checked_at_first
 
 # Python allows 20 nested blocks; a run that comes near is continued in another function.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import compress, count
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import (
     NUMBERS,

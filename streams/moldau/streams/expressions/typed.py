@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.expressions.kinds import (
     NUMBERS,
     ORDERED,

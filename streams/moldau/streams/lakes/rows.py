@@ -10,11 +10,11 @@ import datetime
 import decimal
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from moldau.deferred import dataclass
 from moldau.streams.expressions.kinds import fields_of, without_none
 from moldau.streams.expressions.python import evaluated
 from moldau.streams.expressions.tree import fields_in

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.serdes.codec import Codec
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from moldau.deferred import dataclass
 from moldau.streams.durations import Duration, in_words, milliseconds
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.operations import Operation

@@ -8,8 +8,8 @@ one value with the programs, the count of every topic, and the topics to make.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from moldau.deferred import dataclass
 from moldau.streams.plan.patterns import PREFIX, matches, resolved
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topics import InternalTopic, topology_topic

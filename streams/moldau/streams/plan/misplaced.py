@@ -7,9 +7,9 @@ records of each partition are looked at, and one of each later batch: that costs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.streams.plan.partitioners import NAMED, Partitioning
 
 FIRST: Final = 100

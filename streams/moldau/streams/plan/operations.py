@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+from moldau.deferred import dataclass
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.plan.partitioners import Partitioning

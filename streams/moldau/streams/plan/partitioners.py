@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from moldau.deferred import dataclass
 from moldau.records import partition_for_key
 from moldau.streams.plan.functions import name_of
 from moldau.streams.problems import TopologyError

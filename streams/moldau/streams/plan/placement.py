@@ -9,8 +9,9 @@ it, so that records with a new key, and the references of foreign-key joins, fin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from moldau.deferred import dataclass
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.partitioners import MURMUR2, Partitioning
 from moldau.streams.plan.plan import Plan, Program

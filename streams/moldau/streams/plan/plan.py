@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from moldau.deferred import dataclass
 from moldau.streams.expressions.tree import Expression
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.policies import FAIL, Policy

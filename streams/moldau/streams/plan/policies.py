@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from moldau.deferred import dataclass
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.problems import TopologyError
 

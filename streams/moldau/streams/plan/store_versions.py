@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from moldau.deferred import dataclass
 
 _PREFIX: Final = "version/"
 

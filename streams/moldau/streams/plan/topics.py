@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.streams.plan.partitioners import MURMUR2, Partitioning
 from moldau.streams.state.spec import OWN_TIMES
 

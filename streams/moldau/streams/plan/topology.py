@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.patterns import PREFIX
 from moldau.streams.plan.plan import Plan

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final, Literal
 
+from moldau.deferred import dataclass
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.description import code_of

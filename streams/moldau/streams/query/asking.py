@@ -7,9 +7,10 @@ Both build a question and pass it to a function that finds the store. Of a query
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from moldau.deferred import dataclass
 from moldau.streams.query.questions import (
     FOREVER_MS,
     Count,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from moldau.deferred import dataclass
 from moldau.link.http.protection import CHALLENGE
 
 JSON: Final = "application/json"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.problems import StreamsError
 
 FOREVER_MS: Final = 2**63 - 1

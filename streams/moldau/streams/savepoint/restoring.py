@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.client import EARLIEST, LATEST, NewTopic, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin
+from moldau.deferred import dataclass
 from moldau.runtime.real import RealClock
 from moldau.streams.changelog.group import Offsets, stopped_offsets
 from moldau.streams.changelog.reader import ChangelogReader

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.records import BatchBuilder, Codec, iter_records
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.plan import Plan

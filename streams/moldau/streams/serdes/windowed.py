@@ -6,10 +6,10 @@ changelog: key + start (8) + sequence (4), and the same as above for a session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.streams.serdes.codec import Codec
 
 K = TypeVar("K")

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin, Deliveries, Producer
+from moldau.deferred import dataclass
 from moldau.executors.clients import cached_client
 from moldau.executors.transactions import fencing_producer, record_offsets, recorded_offsets
 from moldau.streams.engine.batches import Outputs

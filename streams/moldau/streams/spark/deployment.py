@@ -10,10 +10,11 @@ spark.batch.records.max=500000     of a task and an input in one batch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.config.file_problems import nearest
+from moldau.deferred import dataclass
 from moldau.streams.problems import StreamsError
 
 MASTER: Final = "spark.master"

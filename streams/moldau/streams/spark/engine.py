@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.runtime.children import Mailbox
 from moldau.runtime.threads import here

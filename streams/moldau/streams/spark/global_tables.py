@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.streams.changelog.ranges import (
     BrokersAway,
     RangeReader,

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import Any, Final
 
 from moldau.client import (
@@ -30,6 +29,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.sync import Admin
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.config import BadSettings, Problem
 from moldau.config.table import Row
+from moldau.deferred import dataclass
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.changelog.topics import prepare

@@ -9,9 +9,9 @@ order of their times whatever the batches are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 from moldau.streams.changelog.ranges import TopicRange
 from moldau.streams.spark.versions import Version
 

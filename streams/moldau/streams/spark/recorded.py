@@ -28,10 +28,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.streams.problems import StateError
 from moldau.streams.spark.versions import DELTA, SNAPSHOT, Version, batch_of, token_of
 

@@ -10,10 +10,11 @@ import pickle
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from moldau.client import TransactionError
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.executors.clients import CLIENTS, IdleCache
 from moldau.runtime.real import RealClock

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.problems import StateError
 
 SNAPSHOT: Final = "snapshot"

@@ -7,9 +7,9 @@ is told by one key: rows before it have the new version, so a pass that was cut 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.problems import StateError
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changelog_rows import changelog_record

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 
+from moldau.deferred import dataclass
 from moldau.streams.serdes.codec import Codec
 
 DAY_MS = 86_400_000

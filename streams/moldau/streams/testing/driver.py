@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from moldau.deferred import dataclass
 from moldau.records import partition_for_key
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.construction import Store, make_store

@@ -18,9 +18,9 @@ were answered did not find it; the worker goes on meanwhile.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.streams.problems import InputDeleted
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask

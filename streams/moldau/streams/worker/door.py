@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -28,6 +27,7 @@ from moldau.client import (
 from moldau.client import TopicPartition as TopicPartition
 from moldau.client.group.descriptions import GroupDescription
 from moldau.client.group.topology import GroupTopology
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime

@@ -8,7 +8,7 @@ client, and wins over the name without a prefix.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Final
 
@@ -31,6 +31,7 @@ from moldau.config import (
     overrides,
 )
 from moldau.config.problems import UNKNOWN
+from moldau.deferred import dataclass
 from moldau.link.settings import start_timeout_ms
 from moldau.tracing import Tracer
 

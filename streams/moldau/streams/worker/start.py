@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from moldau.deferred import dataclass
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.topology import to_keep

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from moldau.client import TopicPartition
+from moldau.deferred import dataclass
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition

@@ -7,11 +7,11 @@ response has the rows of those that are refused (`refused`).
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.refused import element_of, refused_rows, unique
 from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.deferred import dataclass
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages import response_class
 from moldau.protocol.rights import REFUSALS, Right

@@ -14,12 +14,12 @@ The rights are those of `moldau.protocol.rights`, which clients read too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.api.rights import groups, offsets, records, settings, tokens, topics
 from moldau.broker.api.rights.guard import Guard
 from moldau.broker.api.rights.items import ItemGuard
+from moldau.deferred import dataclass
 from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.rights import (
     ALTER_TOPIC,

@@ -22,11 +22,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 

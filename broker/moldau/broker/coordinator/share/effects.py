@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moldau.broker.coordinator.outcome import Effect
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

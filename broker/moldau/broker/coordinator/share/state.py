@@ -10,11 +10,12 @@ Invariant: a value of `ShareState` never changes; each record replaces it by ano
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.coordinator.share.combining import NO_OFFSET, Run, Runs, combined
+from moldau.deferred import dataclass
 from moldau.ids import Uuid, format_uuid, parse_uuid
 from moldau.protocol.schemas.share_log import (
     ShareSnapshotKey,

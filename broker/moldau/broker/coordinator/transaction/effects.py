@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.outcome import Effect
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.transaction.state import Partitions

@@ -17,11 +17,12 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.transaction_log import (
     PartitionsSchema,

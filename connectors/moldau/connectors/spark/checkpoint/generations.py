@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Final
 
 from moldau.connectors.spark.checkpoint.address import CheckpointAddress, read_batch_numbers
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealRuntime
 from moldau.runtime.real_files import RealFiles

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from moldau.client.consumer.share.acknowledgements import AcknowledgeType
 from moldau.client.consumer.share.session import SharePartition
+from moldau.deferred import deferred_pattern
 from moldau.records import ConsumerRecord, K, V
 
 
@@ -113,7 +113,7 @@ class Message(Generic[K, V]):
 Delay: TypeAlias = "str | float | timedelta | None"
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_TEXT: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)")
+_TEXT: Final = deferred_pattern(r"(\d{1,12})(ms|s|m|h|d)")
 _MS_MAX: Final = 2**62
 
 

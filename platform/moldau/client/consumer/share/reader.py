@@ -17,7 +17,6 @@ import math
 from collections import ChainMap, Counter, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ from moldau.client.consumer.share.session import (
 )
 from moldau.client.group.member import Ready
 from moldau.client.group.session import GroupSession
+from moldau.deferred import dataclass
 from moldau.errors import CorruptRecord, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.consumer.share.acknowledgements import Acknowledgement, AcknowledgeType, batches
 from moldau.client.group.member import Retries
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.ids import Uuid

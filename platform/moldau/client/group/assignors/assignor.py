@@ -13,10 +13,10 @@ has the same result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.link.metadata import TopicPartition
 
 NO_GENERATION: Final = -1

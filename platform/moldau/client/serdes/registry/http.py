@@ -7,10 +7,11 @@ along; credentials are in requests and never in errors.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.runtime.http_client import HttpAnswer
 

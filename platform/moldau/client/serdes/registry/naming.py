@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.client.serdes.contract import Place
@@ -11,6 +11,7 @@ from moldau.client.serdes.registry.contract_rules import REFUSE, check_rules
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.client.settings import serdes as rows
 from moldau.config import Settings
+from moldau.deferred import dataclass
 from moldau.errors import ConfigError
 from moldau.values.failures import SerializationFailed
 from moldau.values.schema import DEPTH_MAX, Schema

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeVar
 
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.values.schema import AVRO, Reference, Schema
 

@@ -13,9 +13,10 @@ are done, so to take it from its source again would break their order. The recor
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
+from moldau.deferred import dataclass
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import AsyncStep, MapBatch

@@ -8,10 +8,11 @@ wall clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import Any, Literal
 
+from moldau.deferred import dataclass
 from moldau.streams.cron import CronTimes, cron_times, is_cron
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers, checked_headers

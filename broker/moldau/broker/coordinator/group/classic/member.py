@@ -7,10 +7,11 @@ Invariant: a ticket is in at most one place. A caller that takes it out of the m
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.coordinator.outcome import Ticket
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.protocol.messages.join_group import JoinGroupRequest

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from moldau.broker.coordinator.group.classic.member import Member, MemberProtocol
 from moldau.broker.coordinator.group.classic.protocols import select_protocol, subscribed_topics
 from moldau.broker.coordinator.group.classic.states import TRANSITIONS, ClassicGroupState
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ for a rejection; other answers are given in either case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.coordinator.outcome import NOTHING, Answer, LogRecord, Outcome, Ticket
 from moldau.broker.coordinator.parked import as_answer
+from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response

@@ -8,9 +8,10 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 from moldau.protocol.schemas.consumer_group_log import ClassicMemberMetadata, ClassicProtocol
 

@@ -19,7 +19,7 @@ topic is a subtopology in a role: active, standby or warm-up (`streams.tasks`).
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Generic
 
 from moldau.broker.coordinator.group.consumer.member_state import MemberState, may_follow
@@ -31,6 +31,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
     have_in_common,
     union,
 )
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 LEAVING_EPOCH: Final = -1

@@ -7,11 +7,11 @@ that work one slice at a time between other events, never inside a heartbeat.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from moldau.broker.coordinator.regular_expression import compiled
+from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
 
 SLICE_MATCHES: Final = 2_000

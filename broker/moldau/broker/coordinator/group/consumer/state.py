@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
@@ -36,6 +36,7 @@ from moldau.broker.coordinator.group.consumer.regex import RegexSearch, Resolved
 from moldau.broker.coordinator.group.contract import Downgrade, GroupServices
 from moldau.broker.coordinator.group.members import member_of
 from moldau.broker.settings import ResourceSettings
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentValue,

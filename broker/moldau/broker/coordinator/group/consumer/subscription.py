@@ -11,7 +11,6 @@ does not rebalance twice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,6 +27,7 @@ from moldau.broker.coordinator.group.consumer.regex import RegexSearch, Resolved
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState, add
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome
 from moldau.broker.settings.coordinator import group_consumer_regex_refresh_interval_ms
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.decision.context import RequestContext

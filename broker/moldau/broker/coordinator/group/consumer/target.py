@@ -8,7 +8,6 @@ that start together cost a few targets and not fifty.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from moldau.broker.coordinator.group.consumer.assignors import ASSIGNORS, MemberSpec
 from moldau.broker.coordinator.group.consumer.member import Member, Profile
@@ -18,6 +17,7 @@ from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState, a
 from moldau.broker.coordinator.group.consumer.validation import offered_assignors
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.settings.group import bounded, consumer_assignment_interval_ms
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 
 

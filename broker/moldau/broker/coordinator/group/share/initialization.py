@@ -12,13 +12,13 @@ A deleted topic is forgotten; the share coordinator deletes its states by itself
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, Partitions
 from moldau.broker.coordinator.group.share import records
 from moldau.broker.coordinator.outcome import NOTHING, Effect, LogRecord, Outcome
 from moldau.broker.settings.share import group_share_initialize_retry_interval_ms
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups

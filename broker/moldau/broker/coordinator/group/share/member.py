@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, Partitions
+from moldau.deferred import dataclass
 
 
 @dataclass(frozen=True, slots=True)

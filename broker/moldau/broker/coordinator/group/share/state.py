@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, cast
 
 from moldau.broker.coordinator.group.consumer.deadlines import Deadlines
@@ -20,6 +20,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
 from moldau.broker.coordinator.group.contract import GroupServices
 from moldau.broker.coordinator.group.members import member_of
 from moldau.broker.coordinator.group.share.member import Member, Profile
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas import share_group_log as log

@@ -18,12 +18,13 @@ The result is pure: the same topology and topics give the same one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
 from moldau.broker.coordinator.group.contract import Cluster
 from moldau.broker.coordinator.group.streams.topology import InternalTopic, Subtopology, Topology
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 

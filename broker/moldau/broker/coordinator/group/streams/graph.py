@@ -8,10 +8,10 @@ to a plugin; there is none here, so each group has its graph as long as it has m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

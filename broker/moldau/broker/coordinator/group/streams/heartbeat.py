@@ -15,7 +15,7 @@ A heartbeat that changes nothing costs a few comparisons and no record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
@@ -65,6 +65,7 @@ from moldau.broker.coordinator.group.streams.topology import (
 from moldau.broker.coordinator.outcome import Effect, LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import bounded, streams_initial_rebalance_delay_ms
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import streams_group_heartbeat as messages
 from moldau.protocol.messages.streams_group_heartbeat import (

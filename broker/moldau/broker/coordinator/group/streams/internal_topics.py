@@ -11,10 +11,10 @@ Nothing of this is in the log: the next coordinator of the group finds that the 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.outcome import NOTHING, Effect, Outcome
+from moldau.deferred import dataclass
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups

@@ -6,11 +6,12 @@ A member never changes; a change creates a new one. `Profile` is the content of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
 from moldau.broker.coordinator.group.streams.tasks import SubtopologyRole
+from moldau.deferred import dataclass
 
 TaskProgress: TypeAlias = Progress[SubtopologyRole]
 

@@ -27,10 +27,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.broker.coordinator.group.streams.topology import InternalTopic, Subtopology, Topology
+from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 
 PREFIX: Final = "moldau.topology."

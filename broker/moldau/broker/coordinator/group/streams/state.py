@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -40,6 +40,7 @@ from moldau.broker.coordinator.group.streams.tasks import (
 )
 from moldau.broker.coordinator.group.streams.terms import Terms, terms_of
 from moldau.broker.coordinator.group.streams.topology import Topology, topology_of
+from moldau.deferred import dataclass
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas import streams_group_log as log
 

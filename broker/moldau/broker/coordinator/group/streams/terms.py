@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from moldau.broker.settings import ResourceSettings
@@ -17,6 +16,7 @@ from moldau.broker.settings.group import (
     streams_session_timeout_ms,
     streams_task_offset_interval_ms,
 )
+from moldau.deferred import dataclass
 
 _STANDBYS: Final = "num.standby.replicas"
 _TAGS: Final = "rack.aware.assignment.tags"

@@ -7,8 +7,9 @@ subtopologies, topics and settings does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from moldau.deferred import dataclass
 from moldau.protocol.messages import streams_group_heartbeat as requested
 from moldau.protocol.schemas import streams_group_log as log
 

@@ -9,10 +9,11 @@ cost must be near-linear.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, Partitions
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 
 

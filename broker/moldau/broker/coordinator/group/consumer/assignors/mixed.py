@@ -19,12 +19,13 @@ Cost: near-linear in partitions plus subscriptions, with a logarithm for the hea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, TypeAlias
 
 from moldau.broker.coordinator.group.consumer.assignors.assignor import MemberSpec
 from moldau.broker.coordinator.group.consumer.partitions import Partitions
+from moldau.deferred import dataclass
 from moldau.ids import Uuid
 
 ROUNDS_MAX: Final = 16

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
 from moldau.broker.coordinator.group.streams.tasks import TaskId
+from moldau.deferred import dataclass
 
 NO_TAGS: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -1,0 +1,1 @@
+"""What a start leaves for later."""
