@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -19,6 +19,7 @@ from moldau.console.clusters import Clusters
 from moldau.console.connection import Connection
 from moldau.console.pages.health import is_probe
 from moldau.console.pages.rendering import FORM_BYTES_MAX
+from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.link.http.protection import HttpProtection
 from moldau.runtime.http_door import FORM, DoorRules

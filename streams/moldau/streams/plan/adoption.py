@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from moldau.deferred import dataclass
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.joins import DelayedLookup, References, Resolve, StreamJoin, Subscribe
