@@ -227,10 +227,9 @@ class Broker:
 
             self._replication = Replication(node, self._log)
         if node.settings[remote_log_storage_system_enable]:
-            from moldau.broker.server.remote_storage import copy_segments, remote_storage_of
+            from moldau.broker.server.remote_storage import remote_storage_of
 
             self.remote_storage = remote_storage_of(node, self._log, deleted)
-            node.copy_segments = partial(copy_segments, self.remote_storage)
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; it is not called again

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def remote_storage_of(
     node: Node, log: Logger, deleted: Callable[[], Mapping[Uuid, str | None]]
 ) -> NodeTier:
-    """Return the remote storage of a node whose settings ask for it. Raise ConfigError if they can
-    never work. A store that does not work now is no error here.
+    """Give a node whose settings ask for it remote storage, and return that. Raise ConfigError if
+    they can never work. A store that does not work now is no error here.
 
     `deleted` returns the topics whose deletion is in the history of the metadata. The metadata that
     the node has now are complete.
@@ -82,10 +82,11 @@ def remote_storage_of(
     )
     tier = NodeTier(work, facts, log, _Readers(node, store, key_ring, log))
     tier.configure(settings)
+    node.copy_segments = partial(_copy_segments, tier)
     return tier
 
 
-def copy_segments(tier: NodeTier, partition: Partition) -> bool:
+def _copy_segments(tier: NodeTier, partition: Partition) -> bool:
     """Copy all of a partition that this node leads at once, its active segment too. Return False,
     and do nothing, if it is not known yet what is remote."""
     return tier.copy_now(TieredReplica(partition))
