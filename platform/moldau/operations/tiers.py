@@ -203,6 +203,11 @@ async def metadata_values(
     return values
 
 
+async def pause(seconds: float) -> None:
+    """Wait before the next question about copies."""
+    await asyncio.sleep(seconds)
+
+
 async def copy_now(admin: Admin, where: TopicPartition) -> int:
     """Let the leader of a partition copy all that it has to remote storage, its active segment too,
     and return the offset up to which that is. Return when it has begun.

@@ -55,9 +55,12 @@ def _copy(node: Node, topic: str, index: int) -> CopySegmentsPartitionResult:
             )
         row.end_offset = partition.log_end_offset
     except KafkaError as error:
-        shown = client_error(node, topic, index, error)
-        row.error_code, row.error_message = shown.code, message_of(shown)
+        row.error_code, row.error_message = _shown(client_error(node, topic, index, error))
     return row
+
+
+def _shown(error: KafkaError) -> tuple[ErrorCode, str]:
+    return error.code, message_of(error)
 
 
 def _check_copied(node: Node, topic: str) -> None:

@@ -3,7 +3,6 @@ the records of remote segments mean, and how their objects are opened."""
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -55,11 +54,7 @@ class TierClient:
 
     def pause(self, seconds: float) -> None:
         """Wait before the next question."""
-
-        async def wait() -> None:
-            await asyncio.sleep(seconds)
-
-        self.run(wait)
+        self.run(lambda: tiers.pause(seconds))
 
     def metadata_values(self) -> list[bytes]:
         return self._admin.run(
