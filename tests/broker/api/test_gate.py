@@ -52,7 +52,7 @@ from tests.broker.api.administered import Administered, Asked
 from tests.broker.api.rights import guarded
 from tests.broker.controller.cluster import topic
 
-RESTORE_TOPIC, _ = OWN
+RESTORE_TOPIC, *_ = OWN
 FORWARDED = {
     RESTORE_TOPIC,
     19,
