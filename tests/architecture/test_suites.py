@@ -30,7 +30,7 @@ QUICK, SPARK, OTHERS = (
         ("tests/conformance/test_kcat.py", {QUICK, SPARK}),
         ("tests/conformance/test_clients.py", {SPARK}),
         ("tests/examples/test_shop_demo.py", {QUICK, OTHERS}),
-        ("tests/broker/replication/test_purgatory.py", {SPARK, OTHERS}),
+        ("tests/ids/test_ids.py", {SPARK, OTHERS}),
         ("tests/architecture/test_again.py", {QUICK, SPARK, OTHERS}),
         ("tests/", {}),
     ],

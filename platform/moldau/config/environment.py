@@ -52,6 +52,8 @@ _OF_COMMANDS = frozenset(
         "HTTP_ALLOWED_HOSTS",
         "PROFILE",
         "REGISTRY",
+        "STREAMS_LOGIN",
+        "STREAMS_TOKEN",
     )
 )
 

@@ -88,9 +88,10 @@ def test_the_page_names_each_step_that_is_refused() -> None:
     refused_rows = [each for each in cells if "refused" in each[-1]]
     named = {name for each in refused_rows for name in each[0].replace("`", "").split(", ")}
 
-    # These are no steps of a plan: settings and an address.
+    # These are no steps of a plan: settings, calls of an app and an address.
     settings = {"max.task.idle.ms", "group.protocol", "num.standby.replicas"}
-    assert named == {*REFUSED, *settings, "Spark Connect (sc://)"}
+    calls = {"pause", "on_state_change", "on_exception"}
+    assert named == {*REFUSED, *settings, *calls, "Spark Connect (sc://)"}
 
 
 def test_explain_says_where_each_step_runs() -> None:

@@ -60,6 +60,9 @@ async def awaited(value):
 
 bound = partial(two, 1)
 
+def headers(value, *, headers):
+    return [*headers, ("app", b"1")]
+
 class Operator:
     def __init__(self, context):
         self.context = context
@@ -106,6 +109,7 @@ CASES: Mapping[str, tuple[type[op.Operation], Build]] = {
     "flat_map": (op.FlatMap, lambda app, s, f: s.flat_map(f.one)),
     "flat_map_pairs": (op.FlatMap, lambda app, s, f: s.flat_map_pairs(f.pairs)),
     "peek": (op.Peek, lambda app, s, f: s.peek(f.one)),
+    "map_headers": (op.MapHeaders, lambda app, s, f: s.map_headers(f.headers)),
     "branch": (op.Branch, lambda app, s, f: s.branch(f.one)),
     "repartition": (op.Sink, lambda app, s, f: s.repartition("r", partitioner=f.two)),
     "to a chosen topic": (op.Sink, lambda app, s, f: s.to(f.two)),
