@@ -30,6 +30,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.plan.joins import JoinKind, JoinWindows
 from moldau.streams.plan.operations import Step
+from moldau.streams.plan.partitioners import result_partitioning
 from moldau.streams.plan.policies import Policy
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import codec_for
@@ -489,12 +490,14 @@ class Stream(Node, Generic[K, V]):
     ) -> None:
         """Write the records to a topic, or to the topic that a function returns for each record."""
         before = self._step
+        key_type = before.key_type if key is None else key
         operation = op.Sink(
             topic if isinstance(topic, str) else None,
-            codec_for(before.key_type if key is None else key),
+            codec_for(key_type),
             codec_for(before.value_type if type is None else type),
             None if isinstance(topic, str) else call_of(topic, "to"),
             None if partitioner is None else call_of(partitioner, "to"),
+            partitioning=result_partitioning(key_type),
         )
         self._added(
             f"to({topic if isinstance(topic, str) else '...'})", operation, on_error=on_error

@@ -341,7 +341,8 @@ def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) 
         assert operation.topic_call is not None
         topic = call(writer, operation.topic_call, scope, hint="topic")
         out = writer.variable("out")
-        writer.line(f"{out} = {writer.bind(weave.outlets.columns, 'columns')}({topic})")
+        way = writer.bind(operation.partitioning, "way")
+        writer.line(f"{out} = {writer.bind(weave.outlets.columns, 'columns')}({topic}, {way})")
         keys, values, times = f"{out}.keys", f"{out}.values", f"{out}.timestamps"
         drop = f"{out}.undo"
     else:

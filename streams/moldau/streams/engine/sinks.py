@@ -81,15 +81,15 @@ class Outlets:
     """The outputs of a task for all topics that it writes to."""
 
     def __init__(self, journal: Journal) -> None:
-        self._columns: dict[str, Columns] = {}
+        self._columns: dict[tuple[str, Partitioning | None], Columns] = {}
         self._journal = journal
 
     def columns(self, topic: str, partitioning: Partitioning | None = None) -> Columns:
-        """Return the columns of a topic. Raise TypeError or ValueError for what is no topic's name:
-        a function of the app may choose it."""
-        found = self._columns.get(topic)
+        """Return the columns of a topic with this way to place keys. Raise TypeError or ValueError
+        for what is no topic's name: a function of the app may choose it."""
+        found = self._columns.get((topic, partitioning))
         if found is None:
-            found = self._columns[topic] = Columns(_named(topic), partitioning)
+            found = self._columns[topic, partitioning] = Columns(_named(topic), partitioning)
         return found
 
     def add(

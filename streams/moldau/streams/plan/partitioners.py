@@ -10,6 +10,7 @@ from moldau.deferred import dataclass
 from moldau.records import partition_for_key
 from moldau.streams.plan.functions import name_of
 from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.windowed import LONG, PAIR, SessionWindowed, TimeWindowed
 
 Partitioner = Literal["murmur2", "crc32"] | Callable[[bytes, int], int]
 """What a source declares: the name of a hash, or function(key, partitions) of the writer."""
@@ -45,9 +46,27 @@ def crc32(key: bytes, partitions: int) -> int:
     return zlib.crc32(key) % partitions
 
 
+def _of_window(key: bytes, partitions: int) -> int:
+    return partition_for_key(key[: -LONG.size], partitions)
+
+
+def _of_session(key: bytes, partitions: int) -> int:
+    return partition_for_key(key[: -PAIR.size], partitions)
+
+
 MURMUR2: Final = Partitioning("murmur2", partition_for_key)
 CRC32: Final = Partitioning("crc32", crc32)
 NAMED: Final[Mapping[str, Partitioning]] = {each.name: each for each in (MURMUR2, CRC32)}
+
+
+def result_partitioning(key_type: Any) -> Partitioning | None:
+    """Return how results with keys of this type are placed, None as the producer does: windowed
+    ones by the key alone, as Kafka Streams does, so that all windows of a key are in order."""
+    if isinstance(key_type, TimeWindowed):
+        return Partitioning("murmur2 of the key in a window", _of_window)
+    if isinstance(key_type, SessionWindowed):
+        return Partitioning("murmur2 of the key in a session", _of_session)
+    return None
 
 
 def partitioning_of(given: Any, operator: str) -> Partitioning | None:
