@@ -132,11 +132,11 @@ class Structure:
                 for statement in statements:
                     connection.exec_driver_sql(statement)
                     _log.info("table %s: %s", table, statement)
-        except RetriableError:
-            raise
         except (ConnectError, PoisonError) as error:
             found = self._read(table)
             if found is None or any(each.name not in found.by_name for each in columns):
+                if isinstance(error, RetriableError):
+                    raise
                 raise ConnectError(str(error)) from error
             _log.info("table %s was changed by another task as well: %s", table, error)
         self.version += 1
