@@ -55,9 +55,10 @@ def test_each_worker_of_either_group_has_the_address_of_its_queries() -> None:
 
 def test_a_classic_group_has_the_tasks_of_the_partitions() -> None:
     where = (TopicPartition("lines", 1), TopicPartition("wc-words-repartition", 1))
-    member = MemberDescription("id", "wc-1", "c", "/h", assignment=where)
+    told = msgspec.json.encode(Address("c:8102"))
+    member = MemberDescription("id", "wc-1", "c", "/h", assignment=where, user_data=told)
     found = statuses(group(member, type_="classic"), PLAN)
-    assert [(each.task, each.role, each.worker) for each in found] == [
-        ("0_1", "active", "wc-1"),
-        ("1_1", "active", "wc-1"),
+    assert [(each.task, each.role, each.worker, each.queries) for each in found] == [
+        ("0_1", "active", "wc-1", "c:8102"),
+        ("1_1", "active", "wc-1", "c:8102"),
     ]

@@ -91,13 +91,14 @@ def _order(task: str) -> tuple[int, ...]:
 
 
 def _of_member(member: MemberDescription, plan: Plan) -> Iterable[TaskStatus]:
+    from moldau.streams.worker.owners import address_in
     from moldau.streams.worker.tasks import tasks_of
 
     tasks = member.tasks
     if tasks is None:
-        name = member.instance_id or member.member_id
+        name, queries = member.instance_id or member.member_id, address_in(member.user_data).server
         for each in tasks_of(plan, member.assignment):
-            yield TaskStatus(str(each), "active", name, member.host, "", -1, None, None)
+            yield TaskStatus(str(each), "active", name, member.host, queries, -1, None, None)
         return
     for role in _ROLES:
         for task in getattr(tasks, role):
