@@ -6,7 +6,7 @@ import json
 
 from moldau.connect.herder.herder_core import RETRY_MS, HerderCore, HerderReady, OwedStatus, What
 from moldau.connect.herder.membership import Alone
-from moldau.connect.herder.plan import RunStepKind
+from moldau.connect.herder.plan import Assignment, RunStepKind
 from moldau.connect.storage.configs import ConfigImage, RestartRequest
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import ConnectorState, Status, StatusImage
@@ -22,6 +22,7 @@ FIRST = {
     "task-a-1": {"properties": {"n": "1"}},
     "commit-a": {"tasks": 2},
 }
+CHANGED = {**FIRST, "task-a-0": {"properties": {"n": "new"}}}
 
 
 class Group(Alone):
@@ -29,6 +30,12 @@ class Group(Alone):
 
     def __init__(self) -> None:
         self.generation = 1
+        self.moved: set[TaskId] = set()
+
+    def assignment(self, image: ConfigImage) -> Assignment:
+        """All, without tasks that have moved to another worker."""
+        found = super().assignment(image)
+        return Assignment(found.connectors, found.tasks - self.moved)
 
 
 class Worker:
@@ -81,6 +88,26 @@ def test_stops_come_before_starts_and_the_old_run_has_ended() -> None:
         OwedStatus(A0, ConnectorState.UNASSIGNED),
         OwedStatus(A1),
     ]
+
+
+def test_a_task_that_stops_to_begin_again_and_is_deleted_meanwhile_gives_up_its_place() -> None:
+    worker = started()
+    worker.write(CHANGED)
+    ready = worker.core.ready(0)
+    assert dict(ready.stops) == {A0: StopFor.RESTART}
+    worker.core.on_stopped(A0)
+    worker.write({"connector-a": None})
+    assert ("stop to end", A0) in worker.settle(0)
+    assert worker.settle(0) == []
+
+
+def test_a_task_that_stops_to_begin_again_and_moves_meanwhile_keeps_its_place() -> None:
+    worker = started()
+    worker.write(CHANGED)
+    assert dict(worker.core.ready(0).stops) == {A0: StopFor.RESTART}
+    worker.core.on_stopped(A0)
+    worker.group.moved = {A0}
+    assert worker.settle(0) == []
 
 
 def test_a_failed_task_is_restarted_when_its_pause_is_over() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,29 @@ def test_members_have_ids_and_leave_with_their_tasks(
 
     assert worker.ask("DELETE", f"/connectors/{name}")[0] == 204
     wait_until(lambda: members(admin, group) == {}, "the first has left", 40)
+
+
+def test_no_member_is_left_of_a_task_that_ends_as_it_begins_again(
+    worker: Worker, admin: Admin, moldau_topic: str, tmp_path: Path
+) -> None:
+    """A changed task begins again under its name, and may be deleted before it has joined."""
+
+    def has_members(group: str) -> bool:
+        return bool(members(admin, group))
+
+    def is_empty(group: str) -> bool:
+        return not members(admin, group)
+
+    for number in range(3):
+        name = f"{moldau_topic}-{number}"
+        config = lines(moldau_topic, tmp_path / name)
+        worker.create(name, config)
+        wait_until(partial(has_members, f"connect-{name}"), "it is a member")
+
+        changed = {**config, "errors.retry.delay.max.ms": "50000"}
+        worker.ask("PUT", f"/connectors/{name}/config", changed)
+        assert worker.ask("DELETE", f"/connectors/{name}")[0] == 204
+        wait_until(partial(is_empty, f"connect-{name}"), "it has left", 20)
 
 
 def test_a_fenced_task_ends_with_one_line_and_does_not_fence_in_turn(

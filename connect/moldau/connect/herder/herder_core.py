@@ -87,6 +87,8 @@ class HerderCore:
         self._owed: list[OwedStatus] = []
         self._requests: list[RestartRequest] = []
         self._restarts: set[What] = set()
+        self._kept: set[What] = set()
+        """Tasks stopped to begin again at once, so their places in groups are kept."""
         self._fenced: dict[What, int] = {}
         """The generation of this worker in which each task was fenced."""
         self._outdated: dict[str, int] = {}
@@ -166,6 +168,7 @@ class HerderCore:
         what, run = step.what, step.run
         assert run is not None
         self.running[what] = run
+        self._kept.discard(what)
         if not self.stays_as_it_is(step):
             self.failed.discard(what)
         if step.kind in (RunStepKind.START_TASK, RunStepKind.START_CONNECTOR):
@@ -218,13 +221,19 @@ class HerderCore:
         again = {what for what in self._restarts if what in wanted}
         steps = plan.steps(wanted, {k: v for k, v in self.running.items() if k not in again})
         gone = [each.what for each in steps if each.kind <= RunStepKind.STOP_CONNECTOR]
-        if gone or again:
-            starts = {each.what for each in steps if each.kind is RunStepKind.START_TASK}
+        starts = {each.what for each in steps if each.kind is RunStepKind.START_TASK}
+        # What was to begin again, and does not exist any more, gives up its place now. If it has
+        # moved, the worker that runs it now takes the place.
+        self._kept, before = self._kept & starts, self._kept
+        given_up = {what for what in before - starts if self._reason(what) is StopFor.END}
+        if gone or again or given_up:
             self._restarts = again
-            return HerderReady(stops={
+            reasons = {
                 what: StopFor.RESTART if what in starts else self._reason(what)
-                for what in (*gone, *again)
-            })  # fmt: skip
+                for what in (*gone, *again, *given_up)
+            }
+            self._kept |= {what for what, why in reasons.items() if why is StopFor.RESTART}
+            return HerderReady(stops=reasons)
         steps += self._begun_again(steps)
         if steps:
             return HerderReady(begins=tuple(steps))

@@ -104,6 +104,8 @@ class Worker:
         self._grace_s = whole(settings, "task.shutdown.graceful.timeout.ms", 5_000) / 1000
         self._connectors: dict[str, ConnectorThread] = {}
         self._tasks: dict[TaskId, _Task] = {}
+        self._kept: dict[TaskId, TaskSpec] = {}
+        """Tasks that were stopped to begin again at once: they kept their places in groups."""
         self._hosts = Hosts(runtime, settings, loggers)
 
     async def start(self) -> None:
@@ -212,6 +214,7 @@ class Worker:
         """Start the task. Its states are reported to the listener."""
         task = spec.id
         assert task not in self._tasks, "a task runs once at a time"
+        self._kept.pop(task, None)
         run: _Task
 
         def on_message(message: Message) -> None:
@@ -289,9 +292,13 @@ class Worker:
             run.connection.send({"type": "pause" if is_paused else "resume"})
 
     async def stop_task(self, task: TaskId, why: StopFor) -> None:
-        """Stop the task, if it runs. On return it has ended, in order or by force."""
+        """Stop the task, if it runs. On return it has ended, in order or by force. One that has
+        ended to begin again, and does not, gives up the place in its group that it kept."""
         run = self._tasks.get(task)
+        kept = self._kept.pop(task, None)
         if run is None:
+            if kept is not None:
+                await self._evict(kept, why)
             return
         run.is_stopping = True
         run.connection.send({"type": "stop", "why": why.value})
@@ -309,6 +316,8 @@ class Worker:
             if why is StopFor.END and not run.has_left:
                 await self._evict(run.spec, why)
         self._tasks.pop(task, None)
+        if why is StopFor.RESTART:
+            self._kept[task] = run.spec
         if why is StopFor.END:
             self._hosts.forget(task)
 
