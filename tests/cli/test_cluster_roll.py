@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -111,6 +112,17 @@ class Reading:
                 self.seen.update(values_of(consumer, 0.2))
 
 
+@contextmanager
+def own_topic(three: Three, topic: NewTopic) -> Iterator[None]:
+    """A topic of one test: others find none of it, in whatever order they run."""
+    with Admin(bootstrap_servers=three.servers) as admin:
+        admin.create_topics([topic])
+        try:
+            yield
+        finally:
+            admin.delete_topics([topic.name])
+
+
 def values_of(consumer: Consumer[bytes, bytes], seconds: float) -> list[bytes]:
     return [bytes(r.value or b"") for part in consumer.poll(seconds) for r in part.records]
 
@@ -128,6 +140,7 @@ def roll(three: Three, progress: Path) -> subprocess.Popen[str]:
 def test_a_roll_that_is_killed_goes_on_and_costs_no_record(three: Three, tmp_path: Path) -> None:
     progress = tmp_path / "roll.json"
     with Admin(bootstrap_servers=three.servers) as admin:
+        eventually(lambda: three.shell("cluster", "check").code == 0)
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
         active = admin.describe_quorum().leader_id
     before = {each: pid_of(three.data, each) for each in IDS}
@@ -171,40 +184,28 @@ def test_a_roll_that_is_killed_goes_on_and_costs_no_record(three: Three, tmp_pat
 
 
 def test_a_roll_waits_for_what_is_not_in_sync_and_names_it(three: Three, tmp_path: Path) -> None:
-    three.shell.good("topic", "create", "waits", "--partitions", "1")
     words = ("cluster", "roll", "--restart", "false", "--nodes", "1", "--within", "2")
-    os.kill(pid_of(three.data, 3), signal.SIGSTOP)
-    try:
-        eventually(lambda: "down" in three.shell.good("cluster", "describe").out)
-        found = three.shell(*words, "--progress", str(tmp_path / "p"))
-    finally:
-        os.kill(pid_of(three.data, 3), signal.SIGCONT)
-    assert found.code == 1
-    assert "node 1 waits: broker 3 is down; " in found.err
-    assert "not in sync on 3" in found.err
-    assert not (tmp_path / "p").exists(), "no node was touched"
-    eventually(lambda: three.shell("cluster", "check").code == 0)
-    three.shell.good("topic", "delete", "waits")
+    with own_topic(three, NewTopic("waits", 1, 3)):
+        os.kill(pid_of(three.data, 3), signal.SIGSTOP)
+        try:
+            eventually(lambda: "down" in three.shell.good("cluster", "describe").out)
+            found = three.shell(*words, "--progress", str(tmp_path / "p"))
+        finally:
+            os.kill(pid_of(three.data, 3), signal.SIGCONT)
+        assert found.code == 1
+        assert "node 1 waits: broker 3 is down; " in found.err
+        assert "not in sync on 3" in found.err
+        assert not (tmp_path / "p").exists(), "no node was touched"
+        eventually(lambda: three.shell("cluster", "check").code == 0)
 
 
 def test_a_roll_refuses_what_cannot_work(three: Three, tmp_path: Path) -> None:
-    three.shell.good("topic", "create", "two", "--partitions", "1", "--replicas", "2")
-    refused = three.shell(
-        "cluster", "roll", "--data", str(three.data), "--progress", str(tmp_path / "p")
-    )
+    words = ("cluster", "roll", "--progress", str(tmp_path / "p"))
+    with own_topic(three, NewTopic("two", 1, 2)):
+        refused = three.shell(*words, "--data", str(three.data))
     assert refused.code == 1
     assert "two 0 is unwritable: 1 in sync would be left, min.insync.replicas is 2" in refused.err
-    three.shell.good("topic", "delete", "two")
-    failed = three.shell(
-        "cluster",
-        "roll",
-        "--restart",
-        "false {id}",
-        "--nodes",
-        "2",
-        "--progress",
-        str(tmp_path / "p"),
-    )
+    failed = three.shell(*words, "--restart", "false {id}", "--nodes", "2")
     assert failed.code == 1
     assert "node 2: false 2 ended with 1" in failed.err
     unknown = three.shell("cluster", "roll", "--restart", "true {name}", "--nodes", "2")
@@ -212,43 +213,40 @@ def test_a_roll_refuses_what_cannot_work(three: Three, tmp_path: Path) -> None:
 
 
 def test_check_tells_what_a_dead_node_takes_away(three: Three) -> None:
-    good = three.shell("cluster", "check")
-    assert good.code == 0, good
-    three.shell.good("topic", "create", "alone", "--partitions", "1", "--replicas", "1")
-    found = three.shell("cluster", "check", "--json")
+    eventually(lambda: three.shell("cluster", "check").code == 0)
+    with own_topic(three, NewTopic("alone", 1, 1)):
+        found = three.shell("cluster", "check", "--json")
     assert found.code == 1
     risks = [each for each in found.json["risks"] if each["what"] == "alone"]
     assert [(each["kind"], each["partitions"]) for each in risks] == [
         ("unwritable", [0]),  # min.insync.replicas is 2
         ("unreadable", [0]),
     ]
-    three.shell.good("topic", "delete", "alone")
 
 
 def test_balance_moves_what_one_broker_has_too_much(three: Three) -> None:
-    with Admin(bootstrap_servers=three.servers) as admin:
-        admin.create_topics([NewTopic("heavy", assignments=[[1]] * HEAVY)])
-    with Producer(bootstrap_servers=three.servers) as producer:
-        for number in range(500 * HEAVY):  # partitions of one size can be level
-            producer.send("heavy", bytes(1000), partition=number % HEAVY)
-        producer.flush()
-    planned = three.shell.good("cluster", "balance", "--json").json
-    assert planned["moved_replicas"] > 0
-    assert three.shell.good("cluster", "balance", "--json").json["plan"] == planned["plan"], "dry"
-    done = three.shell(
-        "cluster", "balance", "--execute", "--throttle", "50000000", "--at-once", "2"
-    )
-    assert done.code == 0, done
-    again = three.shell.good("cluster", "balance", "--json").json
-    assert (again["moved_replicas"], again["level"]) == (0, True)
-    rate = "leader.replication.throttled.rate"
-    assert _rate_of(three, rate) is None
-    three.shell.good(
-        "config", "set", "broker", "1", f"{rate}=1000", "--force"
-    )  # of a call that died
-    eventually(lambda: _rate_of(three, rate) == "1000")
-    assert three.shell("cluster", "balance", "--execute").code == 0
-    eventually(lambda: _rate_of(three, rate) is None)
+    with own_topic(three, NewTopic("heavy", assignments=[[1]] * HEAVY)):
+        with Producer(bootstrap_servers=three.servers) as producer:
+            for number in range(500 * HEAVY):  # partitions of one size can be level
+                producer.send("heavy", bytes(1000), partition=number % HEAVY)
+            producer.flush()
+        planned = three.shell.good("cluster", "balance", "--json").json
+        assert planned["moved_replicas"] > 0
+        again = three.shell.good("cluster", "balance", "--json").json
+        assert again["plan"] == planned["plan"], "dry"
+        done = three.shell(
+            "cluster", "balance", "--execute", "--throttle", "50000000", "--at-once", "2"
+        )
+        assert done.code == 0, done
+        again = three.shell.good("cluster", "balance", "--json").json
+        assert (again["moved_replicas"], again["level"]) == (0, True)
+        rate = "leader.replication.throttled.rate"
+        assert _rate_of(three, rate) is None
+        # What a call that died leaves behind.
+        three.shell.good("config", "set", "broker", "1", f"{rate}=1000", "--force")
+        eventually(lambda: _rate_of(three, rate) == "1000")
+        assert three.shell("cluster", "balance", "--execute").code == 0
+        eventually(lambda: _rate_of(three, rate) is None)
 
 
 def _rate_of(three: Three, name: str) -> str | None:
