@@ -19,7 +19,7 @@ from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.recovery import Opening
 from moldau.broker.replication.partition import Leadership, Partition
-from moldau.broker.replication.purgatory import Delayed, Purgatory
+from moldau.broker.replication.purgatory import DelayedOperation, Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.records import encode_batch
 from moldau.runtime.real import RealRuntime
@@ -67,7 +67,7 @@ class Queue:
             callback()
 
 
-class Ready(Delayed):
+class Ready(DelayedOperation):
     """An operation that is complete at the first check."""
 
     __slots__ = ()

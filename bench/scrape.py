@@ -18,7 +18,7 @@ from moldau.broker.exposition.node import ObservedBroker
 from moldau.broker.exposition.page import Page
 from moldau.broker.exposition.scrape import SLICE_NS, Scraper
 from moldau.broker.replication.traffic import TopicTraffic
-from moldau.broker.server.embedded import Embedded
+from moldau.broker.server.embedded import EmbeddedNode
 from moldau.client import Admin, NewTopic
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
@@ -90,7 +90,7 @@ async def _measured() -> list[Slices]:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             for number in range(TOPICS):
                 await admin.create_topic(NewTopic(f"topic-{number}", PARTITIONS // TOPICS))
-        observed = ObservedBroker(cast(Embedded, broker._broker()).broker)
+        observed = ObservedBroker(cast(EmbeddedNode, broker._broker()).broker)
         return [measure(observed) for _ in range(SCRAPES)]
 
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.cli.commands.consume import Reading
+from moldau.cli.commands.consume import ConsumeReader
 from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime, Stretch
-from moldau.cli.commands.consume_reading import AssignedReading, LeaderlessPartitions
+from moldau.cli.commands.consume_reading import LeaderlessPartitions, PartitionsReader
 from moldau.cli.shell import unless
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ def half_led(world: ClientWorld) -> Log:
     return logs[1]
 
 
-async def read_until_whole(reader: Reading, most: int = 1000) -> list[PartitionRecords]:
+async def read_until_whole(reader: ConsumeReader, most: int = 1000) -> list[PartitionRecords]:
     parts: list[PartitionRecords] = []
     while not reader.is_whole:
         parts += await reader.next(most)
@@ -119,7 +119,7 @@ def test_nothing_is_read_before_its_place_is_known() -> None:
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime, auto_offset_reset="earliest") as client:
             place = OffsetOrTime(is_end=True)
-            reader = AssignedReading(
+            reader = PartitionsReader(
                 client, runtime.clock, Stretch(place), partitions=None, follow=True
             )
             await reader.begin(["t"])

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime
-from moldau.cli.commands.consume_reading import GroupReading
+from moldau.cli.commands.consume_reading import GroupReader
 from moldau.client import Consumer, FoundOffset, OffsetAndMetadata, TopicPartition
 from moldau.client.base.offsets import EARLIEST
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -97,9 +97,9 @@ class Member:
         self.sought[partition] = offset
 
 
-def reading(member: Member, place: OffsetOrTime = BEGINNING) -> tuple[GroupReading, Now]:
+def reading(member: Member, place: OffsetOrTime = BEGINNING) -> tuple[GroupReader, Now]:
     now = Now()
-    return GroupReading(cast(Consumer, member), cast(Clock, now), "g", place), now
+    return GroupReader(cast(Consumer, member), cast(Clock, now), "g", place), now
 
 
 def test_a_poll_commits_what_earlier_polls_gave_once_a_second() -> None:

@@ -23,7 +23,7 @@ from moldau.console.connection import Connection
 from moldau.console.pages.messages import tail
 from moldau.console.search.message import Message
 from moldau.console.search.query import MessageQuery
-from moldau.console.search.searches import Wanted
+from moldau.console.search.searches import SearchedPart
 from moldau.link.http.protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
@@ -228,7 +228,7 @@ def test_a_followed_topic_is_masked() -> None:
             connection = Connection({"bootstrap.servers": servers}, runtime)
             mask = access().of(Login("bob")).mask("orders")
             try:
-                followed = tail(connection, Wanted("orders", [0, 1], MessageQuery(), mask))
+                followed = tail(connection, SearchedPart("orders", [0, 1], MessageQuery(), mask))
                 async with aclosing(followed) as parts, asyncio.timeout(TAIL_S):
                     assert await anext(parts) == []
                     await send(servers)

@@ -22,7 +22,7 @@ from moldau.console.apis.prometheus import PROMETHEUS, PrometheusApi
 from moldau.console.charts import Past, added_up, charts, of_readings
 from moldau.console.pages import charts as pages
 from moldau.errors import ConfigError
-from moldau.metrics.ring import EVERY_MS, Reading
+from moldau.metrics.ring import EVERY_MS, SeriesValues
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.observed import GREW, fill, observed
@@ -41,7 +41,7 @@ def test_readings_of_nodes_are_added_up_and_an_unknown_part_makes_the_sum_unknow
 
 
 def test_a_chart_has_a_gap_where_a_value_is_unknown_or_too_long_away() -> None:
-    readings = [Reading(at, (value,)) for at, value in
+    readings = [SeriesValues(at, (value,)) for at, value in
                 ((0, 0), (10, 50), (20, math.nan), (30, 25), (40, 100), (90, 0))]  # fmt: skip
     (chart,) = charts(of_readings("looks", "lag", readings, 10))
     (line,) = chart.lines

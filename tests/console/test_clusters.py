@@ -24,7 +24,7 @@ from moldau.console.access.visitor import Access
 from moldau.console.clusters import prefixed
 from moldau.console.command import ConsoleCommand, _clusters, _shown
 from moldau.console.connection import Connection
-from moldau.console.server import Shown, serving_all
+from moldau.console.server import ConsoleCluster, serving_all
 from moldau.errors import ConfigError
 from moldau.link.http.protection import HttpProtection
 from moldau.logging import Loggers
@@ -87,7 +87,7 @@ async def console(*, has_logins: bool = False) -> AsyncIterator[tuple[str, list[
                 client = OidcClient(at.issuer, CLIENT_ID, SECRET)
                 oidc = Oidc(client, runtime, loggers.get("logins"))
             settings = {"bootstrap.servers": broker.bootstrap_servers}
-            shown[name] = Shown(Connection(settings, runtime), access, oidc)
+            shown[name] = ConsoleCluster(Connection(settings, runtime), access, oidc)
         by = HttpProtection()
         async with serving_all(runtime, shown, ("127.0.0.1", 0), by) as address:
             yield address, [one.bootstrap_servers, other.bootstrap_servers], lines

@@ -11,7 +11,7 @@ from moldau.cli.commands.consume_where import RecordFilter
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import FetchedRecords
 from moldau.console.pages.rendering import BadForm
-from moldau.console.search.matching import Matching
+from moldau.console.search.matching import SearchFilter
 from moldau.link.metadata import TopicPartition
 from moldau.records.builder import BatchBuilder
 
@@ -35,7 +35,7 @@ def part() -> PartitionColumns:
     return columns
 
 
-async def chosen(matching: Matching, low: int, high: int) -> list[int]:
+async def chosen(matching: SearchFilter, low: int, high: int) -> list[int]:
     async def rest() -> None: ...
 
     count, found = await matching.chosen(part(), low, high, rest)
@@ -60,9 +60,9 @@ async def chosen(matching: Matching, low: int, high: int) -> list[int]:
 def test_a_sieve_changes_nothing_that_is_chosen(where: str) -> None:
     wanted = RecordFilter(where)
     expected = [each.offset for each in part().records() if wanted.is_wanted(each)]
-    found = asyncio.run(chosen(Matching(None, None, where), 0, COUNT))
+    found = asyncio.run(chosen(SearchFilter(None, None, where), 0, COUNT))
     assert found == expected
-    inside = asyncio.run(chosen(Matching(None, None, where), 20, 99))
+    inside = asyncio.run(chosen(SearchFilter(None, None, where), 20, 99))
     assert inside == [each for each in expected if 20 <= each < 99]
 
 
@@ -71,12 +71,12 @@ def test_a_sieve_changes_nothing_that_is_chosen(where: str) -> None:
     [("NL", 11), ("k77", 0), ("64-bit integer 5", 1), ("ff fe", 1), ("k499", 1), ("nothing", 0)],
 )
 def test_a_text_is_looked_for_as_it_is_shown(text: str, found: int) -> None:
-    assert len(asyncio.run(chosen(Matching(None, None, text=text), 0, COUNT))) == found
+    assert len(asyncio.run(chosen(SearchFilter(None, None, text=text), 0, COUNT))) == found
 
 
 def test_what_is_no_expression_is_refused_with_its_field() -> None:
     with pytest.raises(BadForm, match="where: there is no valu"):
-        Matching(None, None, "valu.x > 1")
+        SearchFilter(None, None, "valu.x > 1")
 
 
 def test_others_have_their_turn_after_each_large_record() -> None:
@@ -93,5 +93,5 @@ def test_others_have_their_turn_after_each_large_record() -> None:
     found = FetchedRecords(TopicPartition("t", 0), 0, data, None, 20)
     columns = found.take_columns(20, check_crc=True)
     assert columns is not None
-    asyncio.run(Matching(None, None, "offset >= 0").chosen(columns, 0, 20, rest))
+    asyncio.run(SearchFilter(None, None, "offset >= 0").chosen(columns, 0, 20, rest))
     assert rests == 20

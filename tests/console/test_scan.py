@@ -13,11 +13,11 @@ import pytest
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import FetchedRecords
 from moldau.console.pages.messages import tail
-from moldau.console.search.matching import Matching
+from moldau.console.search.matching import SearchFilter
 from moldau.console.search.message import Message
 from moldau.console.search.query import MessageQuery
 from moldau.console.search.scan import STUCK_S, Scan
-from moldau.console.search.searches import Searches, Wanted
+from moldau.console.search.searches import SearchedPart, Searches
 from moldau.console.search.sweep import SHOWN, Sweep, Window
 from moldau.errors import MoldauError
 from moldau.link.metadata import TopicPartition
@@ -89,7 +89,7 @@ class NotingSweep(Sweep):
 def scan_of(sweep: Sweep, end: int, clock: HandClock | None = None) -> Scan:
     now = HandClock() if clock is None else clock
     consumer: Any = Log(end, now)
-    return Scan(consumer, now, "t", sweep, Matching(None, None, "offset >= 0"))
+    return Scan(consumer, now, "t", sweep, SearchFilter(None, None, "offset >= 0"))
 
 
 def never() -> bool:
@@ -147,7 +147,7 @@ def test_a_download_that_the_end_of_the_console_cuts_off_fails() -> None:
 
         connection: Any = SimpleNamespace(consumer=consumer, decoder=None, is_ending=False)
         runtime: Any = SimpleNamespace(clock=clock)
-        wanted = Wanted("t", [0], MessageQuery(start="oldest"), None)
+        wanted = SearchedPart("t", [0], MessageQuery(start="oldest"), None)
 
         async def read(most: int) -> int:
             count, connection.is_ending = 0, False
@@ -186,10 +186,12 @@ def test_others_have_a_turn_between_the_records_that_are_followed() -> None:
         async def follower() -> AsyncIterator[Any]:
             yield Follower(2 * POLLED, HandClock())
 
-        searches = SimpleNamespace(matching=lambda wanted: Matching(None, None), pace=Pace)
+        searches = SimpleNamespace(matching=lambda wanted: SearchFilter(None, None), pace=Pace)
         connection: Any = SimpleNamespace(searches=searches, follower=follower, is_ending=False)
         seen = 0
-        async with aclosing(tail(connection, Wanted("t", [0], MessageQuery(), None))) as followed:
+        async with aclosing(
+            tail(connection, SearchedPart("t", [0], MessageQuery(), None))
+        ) as followed:
             async for messages in followed:
                 seen += len(messages)
                 if seen == POLLED:

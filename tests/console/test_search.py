@@ -20,7 +20,7 @@ from moldau.console.access.roles import Visitor
 from moldau.console.access.visitor import Access
 from moldau.console.search import searches
 from moldau.console.search.export import FORMATS, PIECE, Format, pieces
-from moldau.console.search.matching import Matching
+from moldau.console.search.matching import SearchFilter
 from moldau.console.search.message import Message
 from moldau.console.search.sweep import SHOWN
 from moldau.testing import EmbeddedBroker
@@ -156,13 +156,13 @@ class Held:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.gate = asyncio.Event()
-        chosen = Matching.chosen
+        chosen = SearchFilter.chosen
 
-        async def held(matching: Matching, *given: Any) -> Any:
+        async def held(matching: SearchFilter, *given: Any) -> Any:
             await self.gate.wait()
             return await chosen(matching, *given)
 
-        patch.setattr(Matching, "chosen", held)
+        patch.setattr(SearchFilter, "chosen", held)
         patch.setattr(searches, "AT_ONCE_S", 0.0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.logging import Logger, Loggers
-from moldau.logging.gathering import EVENTS_MAX, SOURCES_MAX, Gathering, SourceGathering
+from moldau.logging.gathering import EVENTS_MAX, SOURCES_MAX, GatheredWarnings, PeerWarnings
 from moldau.runtime.simulated import Options, Simulation
 
 
@@ -13,8 +13,8 @@ def logger(lines: list[str]) -> Logger:
         return Loggers(clock, lines.append).get("log")
 
 
-def gathering(lines: list[str]) -> Gathering:
-    return Gathering(logger(lines), lines=2, period_s=10)
+def gathering(lines: list[str]) -> GatheredWarnings:
+    return GatheredWarnings(logger(lines), lines=2, period_s=10)
 
 
 def test_a_million_of_the_same_are_three_lines() -> None:
@@ -55,7 +55,7 @@ def test_the_number_of_events_is_bounded() -> None:
 
 def test_refusals_of_one_source_hide_none_of_another() -> None:
     lines: list[str] = []
-    gathering = SourceGathering(logger(lines))
+    gathering = PeerWarnings(logger(lines))
     for number in range(1000):
         gathering.warn("login failed", "10.0.0.1", 0.0, user=f"u{number}")
     gathering.warn("login failed", "10.0.0.2", 0.1, user="other")
@@ -68,7 +68,7 @@ def test_refusals_of_one_source_hide_none_of_another() -> None:
 
 def test_many_sources_fill_no_disk_and_no_memory() -> None:
     lines: list[str] = []
-    gathering = SourceGathering(logger(lines))
+    gathering = PeerWarnings(logger(lines))
     for number in range(100_000):
         gathering.warn("login failed", str(number), number / 100_000)
     assert len(lines) == SOURCES_MAX

@@ -8,7 +8,7 @@ from sys import getsizeof
 from hypothesis import given
 from hypothesis import strategies as some
 
-from moldau.metrics.ring import BLOCK, ENTRIES_MAX, EVERY_MS, SPAN_MS, Block, Reading, Ring
+from moldau.metrics.ring import BLOCK, ENTRIES_MAX, EVERY_MS, SPAN_MS, Block, Ring, SeriesValues
 
 TOPICS = 10_000
 SAMPLES = SPAN_MS // EVERY_MS
@@ -18,10 +18,10 @@ def test_a_series_is_read_by_its_name_and_reads_as_zero_where_it_has_no_entry() 
     ring = Ring(columns=2)
     ring.add(1, [Block.of([("b", (1, 2)), ("a", (3, math.nan))]), Block.of([("c", (5, 6))])])
     ring.add(2, [Block.of([("b", (0, 0))])])
-    assert ring.of("b") == [Reading(1, (1, 2)), Reading(2, (0, 0))]
-    assert ring.of("c") == [Reading(1, (5, 6)), Reading(2, (0, 0))]
+    assert ring.of("b") == [SeriesValues(1, (1, 2)), SeriesValues(2, (0, 0))]
+    assert ring.of("c") == [SeriesValues(1, (5, 6)), SeriesValues(2, (0, 0))]
     assert math.isnan(ring.of("a")[0].values[1])
-    assert ring.of("none") == [Reading(1, (0, 0)), Reading(2, (0, 0))]
+    assert ring.of("none") == [SeriesValues(1, (0, 0)), SeriesValues(2, (0, 0))]
 
 
 def test_samples_are_in_the_order_of_time_also_if_the_clock_is_set() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from moldau.pipeline.edges import ReadSchema
 from moldau.pipeline.pipeline import App, AppPlan, Pipeline, Step
-from moldau.pipeline.reading import Inputs, PipelineReading, read_pipeline
+from moldau.pipeline.reading import Inputs, PipelineFile, read_pipeline
 
 WORDS = """\
 pipeline: words
@@ -73,7 +73,7 @@ def read(
     target: str | None = None,
     read_schema: ReadSchema | None = None,
     **variables: str,
-) -> PipelineReading:
+) -> PipelineFile:
     """Read the text of a file. `plans` are app plans by target, `files` other files by path."""
     known = {**PLANS, **(plans or {})}
 

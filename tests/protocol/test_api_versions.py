@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.errors.codes import ErrorCode
-from moldau.protocol.api_versions import Finalized, Welcome
+from moldau.protocol.api_versions import FinalizedFeatures, Welcome
 from moldau.protocol.connection import ClientConnection, Problem, ServerConnection
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
@@ -21,7 +21,7 @@ BROKER = Welcome(
     advertised_versions("broker"),
     {"metadata.version": Versions(7, 30), "kraft.version": Versions(0, 1)},
 )
-AGREED = Finalized(epoch=17, levels={"metadata.version": 30, "kraft.version": 0, "a.b": 2})
+AGREED = FinalizedFeatures(epoch=17, levels={"metadata.version": 30, "kraft.version": 0, "a.b": 2})
 VERSIONS = range(5)
 
 

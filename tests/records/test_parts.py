@@ -26,7 +26,7 @@ from moldau.records import (
 )
 from moldau.records.batch import Batch, seal
 from moldau.records.codecs import PART_BYTES, Codec, decompressed_parts
-from moldau.records.diagnosis import DENSE, KEYED, Reached
+from moldau.records.diagnosis import DENSE, KEYED, KernelProgress
 from moldau.records.header import ATTRIBUTES_AT, LOG_APPEND_TIME, OVERHEAD_BYTES, BatchHeader
 from moldau.records.parts import (
     PART_RECORDS,
@@ -181,10 +181,12 @@ def test_both_kernels_scan_a_part_alike(kernel: Any) -> None:
     """Of a section that is cut anywhere, the whole records before the cut are scanned."""
     plain = bytes(encode_batch([(at % 7, b"k", bytes(at), ()) for at in range(60)]))
     batch, section = open_batch(plain), plain[HEADER_BYTES:]
-    whole = kernel.scan_part(section, batch.header, DENSE, Reached(0, 0, -1, 1000))
+    whole = kernel.scan_part(section, batch.header, DENSE, KernelProgress(0, 0, -1, 1000))
     assert whole[:3] == batch.scan(DENSE)
     for cut in range(0, len(section), 13):
-        reached = kernel.scan_part(section[:cut], batch.header, DENSE, Reached(0, 0, -1, 1000))[3]
+        reached = kernel.scan_part(
+            section[:cut], batch.header, DENSE, KernelProgress(0, 0, -1, 1000)
+        )[3]
         rest = kernel.scan_part(section[reached.position :], batch.header, DENSE, reached)
         assert rest[3].record == 60
         assert reached.position + rest[3].position == len(section)

@@ -38,7 +38,7 @@ def carefully(section: bytes, header: Any, rules: int, objects_max: int = 1 << 2
     diagnosis = edition("pure")["diagnosis"]
     try:
         room = diagnosis.check_count(len(section), header, objects_max)
-        reached = diagnosis.Reached(0, 0, -1, room)
+        reached = diagnosis.KernelProgress(0, 0, -1, room)
         for _ in range(header.record_count):
             reached = diagnosis.check_record(section, header, reached, rules)
     except CorruptRecord:

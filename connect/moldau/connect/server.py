@@ -23,7 +23,7 @@ from moldau.connect.herder.operations import Operations
 from moldau.connect.installed.converters import check_converters
 from moldau.connect.rest.application import ALLOWED_ORIGINS, Api, make_application
 from moldau.connect.rest.exposition import read_metrics
-from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.rest.forwarding import ForwardingClient
 from moldau.connect.rest.levels import Levels
 from moldau.connect.rest.openapi import document_route
 from moldau.connect.rest.overview import PROBES, Overview
@@ -176,7 +176,7 @@ class ConnectWorker:
         if self._rest is None:
             return
         version = platform_version()
-        forwarding = Forwarding(
+        forwarding = ForwardingClient(
             self._runtime, self.protection.scheme, client_verification(self.settings)
         )
         self.herder.send_tasks = forwarding.send_tasks

@@ -194,14 +194,14 @@ def _is_read(model: type[MirrorConfig], name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowsReading:
+class FlowsFile:
     """The flows of a file, and what in it has no effect."""
 
     flows: list[Flow]
     warnings: list[str]
 
 
-def flows_in(text: str, path: str) -> FlowsReading:
+def flows_in(text: str, path: str) -> FlowsFile:
     """Return the flows of an `mm2.properties`. Raise ConfigError if it names no cluster, or a
     cluster without an address."""
     props = {each.key: each.value for each in parse_properties(text, path)}
@@ -230,7 +230,7 @@ def flows_in(text: str, path: str) -> FlowsReading:
             f"no pair of clusters is copied: add {clusters[0]}->{clusters[1]}.enabled = true",
             file=path,
         )
-    return FlowsReading(flows, [f"{path}: {each}" for each in _unread(props, shared, clusters)])
+    return FlowsFile(flows, [f"{path}: {each}" for each in _unread(props, shared, clusters)])
 
 
 def _flow_in(

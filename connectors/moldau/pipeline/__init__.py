@@ -1,6 +1,6 @@
 """Check, plan, draw and run a pipeline: topics, sources, Streams apps and sinks in one file.
 
-    text -> Reading(pipeline, problems) -> Plan(steps)      `reading`, `plan`: no effects
+    text -> PipelineFile(pipeline, problems) -> Plan(steps)      `reading`, `plan`: no effects
     processes, brokers and Connect workers                  `running`, `cluster`, `worker`
 
 Apps, the broker and the worker are processes of their own, started by command lines. Their code is

@@ -15,7 +15,7 @@ from moldau.pipeline.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.pipeline.data_directory import DataDirectory
-    from moldau.pipeline.reading import PipelineReading
+    from moldau.pipeline.reading import PipelineFile
 
 FILE: Final = "pipeline.yaml"
 _PORT: Final = whole(1, 65_535)
@@ -133,7 +133,7 @@ def _add_target(parser: ArgumentParser) -> None:
 # Actions that only read the file and the cluster.
 
 
-def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[PipelineReading, str]:
+def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[PipelineFile, str]:
     """Read the file. Return the reading and the directory of the file."""
     from dataclasses import replace
 
@@ -175,7 +175,7 @@ def _looked_on(arguments: Namespace) -> list[str]:
     return ["--bootstrap", arguments.bootstrap, *(["--command-config", config] if config else [])]
 
 
-def _read_valid(arguments: Namespace, context: Context) -> tuple[PipelineReading, str]:
+def _read_valid(arguments: Namespace, context: Context) -> tuple[PipelineFile, str]:
     """Read the file, as `_read`, and print its problems. Raise UsageError if one is an error."""
     reading, directory = _read(arguments)
     for each in reading.problems:
@@ -185,9 +185,7 @@ def _read_valid(arguments: Namespace, context: Context) -> tuple[PipelineReading
     return reading, directory
 
 
-def _data_directory(
-    arguments: Namespace, reading: PipelineReading, directory: str
-) -> DataDirectory:
+def _data_directory(arguments: Namespace, reading: PipelineFile, directory: str) -> DataDirectory:
     from moldau.pipeline.data_directory import DataDirectory
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
@@ -200,7 +198,7 @@ def _data_directory(
     return DataDirectory(RealFiles(), default if given is None else absolute_path(given))
 
 
-def _looked_at(arguments: Namespace, reading: PipelineReading, directory: str) -> DataDirectory:
+def _looked_at(arguments: Namespace, reading: PipelineFile, directory: str) -> DataDirectory:
     """Return the directory of the pipeline that runs: its own, or the one in which `moldau dev`
     runs it."""
     from moldau.dev.project import DIRECTORY, PIPELINE

@@ -109,7 +109,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineReading:
+class PipelineFile:
     """A pipeline and its problems, in the order of files and lines."""
 
     pipeline: Pipeline
@@ -122,7 +122,7 @@ class PipelineReading:
         return not any(each.is_error for each in self.problems)
 
 
-def read_pipeline(text: str, file: str, inputs: Inputs) -> PipelineReading:
+def read_pipeline(text: str, file: str, inputs: Inputs) -> PipelineFile:
     """Read a pipeline file. Every mistake becomes a problem of the result.
 
     Raises ConfigError only if a file is not a YAML mapping, or is too large."""
@@ -169,7 +169,7 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> PipelineReading:
         worker = pipeline.worker if inputs.has_own_worker else {}
         problems += check_edges(pipeline, root, worker, inputs.read_schema)
     problems += check_queries(pipeline, root, inputs.check_sql)
-    return PipelineReading(pipeline, tuple(sorted(dict.fromkeys(problems))), files)
+    return PipelineFile(pipeline, tuple(sorted(dict.fromkeys(problems))), files)
 
 
 def _load_connector_files(root: Node, inputs: Inputs, variables: Variables) -> list[Problem]:

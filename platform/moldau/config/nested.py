@@ -21,7 +21,7 @@ CHARACTERS_MAX = 8 << 20  # of all names and values together
 _BITS_MAX = 1024  # Python rejects numbers of many thousand digits, TOML limits them
 
 
-class Flattening:
+class FlatSettings:
     """Collects the settings of one file; `add` is called for each value, in the file's order."""
 
     def __init__(self, file: str) -> None:
@@ -71,12 +71,12 @@ def flatten(tree: object, file: str) -> Layer:
     """Return the settings of a tree of dict, list, str, bool, int and None, from JSON or TOML."""
     if not isinstance(tree, dict):
         raise ConfigError("the file must be one map of settings", file=file)
-    flattening = Flattening(file)
+    flattening = FlatSettings(file)
     _walk(tree, (), flattening)
     return flattening.layer()
 
 
-def _walk(tree: dict[str, object], path: tuple[str, ...], flattening: Flattening) -> None:
+def _walk(tree: dict[str, object], path: tuple[str, ...], flattening: FlatSettings) -> None:
     flattening.enter(path)
     for key, value in tree.items():
         below = (*path, key)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moldau.config.given import Layer
-from moldau.config.nested import Flattening
+from moldau.config.nested import FlatSettings
 from moldau.deferred import deferred_pattern
 from moldau.errors import ConfigError
 
@@ -86,7 +86,7 @@ class _Walk:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
-        self.flattening = Flattening(file)
+        self.flattening = FlatSettings(file)
 
     def refuse(self, reason: str, node: yaml.Node) -> ConfigError:
         mark = node.start_mark

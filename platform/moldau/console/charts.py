@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from moldau.deferred import dataclass
-from moldau.metrics.ring import EVERY_MS, Reading
+from moldau.metrics.ring import EVERY_MS, SeriesValues
 
 WIDTH: Final = 800
 HEIGHT: Final = 120
@@ -54,7 +54,7 @@ class Past:
         return all(each[-1] is not None for each in self.columns.values() if each)
 
 
-def of_readings(source: str, column: str, readings: Iterable[Reading], every_ms: int) -> Past:
+def of_readings(source: str, column: str, readings: Iterable[SeriesValues], every_ms: int) -> Past:
     """Return the first values of a ring's readings."""
     known = list(readings)
     values = [None if math.isnan(each.values[0]) else each.values[0] for each in known]

@@ -255,13 +255,15 @@ async def _serve(
     listen: tuple[str, int],
     context: Context,
 ) -> None:
-    from moldau.console.server import Shown, connection_of, serving_all
+    from moldau.console.server import ConsoleCluster, connection_of, serving_all
     from moldau.logging import Loggers
     from moldau.runtime.signals import forever
 
     log = Loggers(runtime.clock, context.err.write).get("moldau.console.logins")
     shown = {
-        name: Shown(connection_of(runtime, settings), each.access, each.provider(runtime, log))
+        name: ConsoleCluster(
+            connection_of(runtime, settings), each.access, each.provider(runtime, log)
+        )
         for name, (settings, each) in clusters.items()
     }
     _, visitors = next(iter(clusters.values()))

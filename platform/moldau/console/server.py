@@ -89,13 +89,13 @@ async def serving(
 ) -> AsyncIterator[str]:
     """Serve the console of a connection as `served` does, and close it at the end."""
     by = HttpProtection() if protection is None else protection
-    one = Shown(connection, Access(is_admin=True) if access is None else access, oidc)
+    one = ConsoleCluster(connection, Access(is_admin=True) if access is None else access, oidc)
     async with serving_all(runtime, {"": one}, listen, by) as address:
         yield address
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ConsoleCluster:
     """A cluster of a console, and its visitors."""
 
     connection: Connection
@@ -105,7 +105,10 @@ class Shown:
 
 @asynccontextmanager
 async def serving_all(
-    runtime: Runtime, shown: Mapping[str, Shown], listen: tuple[str, int], by: HttpProtection
+    runtime: Runtime,
+    shown: Mapping[str, ConsoleCluster],
+    listen: tuple[str, int],
+    by: HttpProtection,
 ) -> AsyncIterator[str]:
     """Serve clusters by their names, or one without a name, and close their connections at the
     end. Either all have a provider of logins or none."""

@@ -28,7 +28,7 @@ class _Seen:
         self.unwritten = 0
 
 
-class Gathering:
+class GatheredWarnings:
     """The warnings of one logger. An event is a fixed text of the program; its facts may vary."""
 
     def __init__(self, log: Logger, lines: int = LINES, period_s: float = PERIOD_S) -> None:
@@ -70,7 +70,7 @@ class Gathering:
             self._log.warn(f"{event} (more of the same)", count=seen.unwritten, seconds=seconds)
 
 
-class SourceGathering:
+class PeerWarnings:
     """Warnings about peers, such as refused logins: of one event at most one line a second for
     each source, so that a flood from one address hides no other. Of more than `SOURCES_MAX` sources
     a second, the further ones are only counted."""

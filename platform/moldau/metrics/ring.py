@@ -2,7 +2,7 @@
 
     ring = Ring(columns=2)
     ring.add(at_ms, [Block.of([("orders", (12.0, 0.0))])])
-    ring.of("orders")        # [Reading(at_ms, (12.0, 0.0))]
+    ring.of("orders")        # [SeriesValues(at_ms, (12.0, 0.0))]
 
 Invariants: samples are in the order of time, and none is older than `span_ms`. All samples together
 have at most `entries_max` entries of `4 * columns + 8` bytes: with more names, fewer samples stay,
@@ -30,7 +30,7 @@ BLOCK: Final = 1_000
 """Entries of a block: sorting more would hold up an event loop."""
 
 
-class Reading(NamedTuple):
+class SeriesValues(NamedTuple):
     """The values of a series at a time."""
 
     at_ms: int
@@ -78,9 +78,9 @@ class Ring:
         ):
             self._entries -= _size(self._samples.popleft()[1])
 
-    def of(self, name: str) -> list[Reading]:
+    def of(self, name: str) -> list[SeriesValues]:
         """Return the points of a series, oldest first."""
-        return [Reading(at_ms, self._values(blocks, name)) for at_ms, blocks in self._samples]
+        return [SeriesValues(at_ms, self._values(blocks, name)) for at_ms, blocks in self._samples]
 
     @property
     def last_ms(self) -> int | None:

@@ -1,10 +1,10 @@
 """Answers ApiVersions: the APIs of a listener, and the features of the cluster. No IO.
 
     welcome = Welcome(advertised_versions("broker"), supported={"kraft.version": Versions(0, 1)})
-    welcome.answer(request, version, Finalized(epoch=17, levels={"kraft.version": 1}))
+    welcome.answer(request, version, FinalizedFeatures(epoch=17, levels={"kraft.version": 1}))
 
-`Welcome` has what the code supports and does not change; `Finalized` has the levels that the
-cluster agreed on, and is passed with each request. Three rules are Kafka's:
+`Welcome` has what the code supports and does not change; `FinalizedFeatures` has the levels that
+the cluster agreed on, and is passed with each request. Three rules are Kafka's:
 
 * A feature that may be at level 0 is reported only from version 4 on: older clients cannot read a
   range that begins there (KAFKA-17492). A feature that is at level 0 is not finalized.
@@ -40,14 +40,14 @@ _SOFTWARE = deferred_pattern(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Finalized:
+class FinalizedFeatures:
     """The level of each feature in the cluster, as of an epoch of the metadata."""
 
     epoch: int = UNKNOWN_EPOCH
     levels: Mapping[str, int] = field(default_factory=dict)
 
 
-NOTHING_FINALIZED = Finalized()
+NOTHING_FINALIZED = FinalizedFeatures()
 
 
 class Welcome:
@@ -72,7 +72,7 @@ class Welcome:
         self,
         request: ApiVersionsRequest,
         version: int,
-        finalized: Finalized = NOTHING_FINALIZED,
+        finalized: FinalizedFeatures = NOTHING_FINALIZED,
         *,
         throttle_time_ms: int = 0,
     ) -> ApiVersionsResponse:

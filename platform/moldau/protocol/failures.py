@@ -51,7 +51,7 @@ REASON_LENGTH_MAX: Final = 8_000
 Path: TypeAlias = tuple[str | Index, ...]
 
 
-class Packed(NamedTuple):
+class PackedValue(NamedTuple):
     """A value that is packed together with others: `variable.field`, and its format."""
 
     value: str
@@ -68,7 +68,7 @@ class FieldPosition(NamedTuple):
 
     path: Path
     run: tuple[tuple[int, Path], ...] = ()
-    values: tuple[Packed, ...] = ()
+    values: tuple[PackedValue, ...] = ()
 
 
 READ_FAILURES = (Refused, struct.error, IndexError, UnicodeDecodeError)
@@ -140,7 +140,7 @@ def shorten_reasons(spec: StructSpec, message: object) -> bool:
     return found
 
 
-def _fits(packed: Packed, frame: FrameType) -> bool:
+def _fits(packed: PackedValue, frame: FrameType) -> bool:
     variable, *fields = packed.value.split(".")
     try:
         struct.pack(f">{packed.format}", attrgetter(".".join(fields))(frame.f_locals[variable]))

@@ -83,7 +83,7 @@ from moldau.records.validation import (
     InvalidRecord,
     InvalidTimestamp,
     Rules,
-    Validated,
+    ValidatedBatch,
     validate,
 )
 
@@ -93,7 +93,7 @@ __all__ = [
     "Columns", "ConsumerRecord", "ControlRecord", "ControlType", "Entry", "HeaderBuffers",
     "Headers", "HeadersGiven", "InvalidRecord", "InvalidTimestamp", "K", "Opened", "OpenedColumns",
     "OversizedRecords", "Producer", "Record", "Row", "Rules", "Slot", "Spans", "TimestampType", "V",
-    "Validated", "compress", "control_records", "coordinator_partition", "decode_batch",
+    "ValidatedBatch", "compress", "control_records", "coordinator_partition", "decode_batch",
     "decode_usual", "decompress", "encode_batch", "encode_control_batch", "find_last",
     "iter_records", "java_string_hash", "kernel_notice", "murmur2", "open_batch",
     "partition_for_key", "read_header", "retain", "span_list", "stamp", "stamp_producer",

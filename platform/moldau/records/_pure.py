@@ -46,7 +46,7 @@ from moldau.records.diagnosis import (
     DENSE,
     KEYED,
     OBJECTS_MAX,
-    Reached,
+    KernelProgress,
     check_count,
     check_timed,
     explain,
@@ -457,7 +457,7 @@ def _walk(data: bytes, header: BatchHeader, objects_max: int, rules: int = 0) ->
             start, index = position, header.record_count
             raise ValueError
     except (ValueError, IndexError):
-        explain(data, header, Reached(index, start, previous, room), rules)
+        explain(data, header, KernelProgress(index, start, previous, room), rules)
 
 
 def _bytes(buffer: Buffer) -> bytes:
@@ -715,8 +715,8 @@ def scan(
 
 
 def scan_part(
-    buffer: Buffer, header: BatchHeader, rules: int, reached: Reached
-) -> tuple[int, int, int, Reached]:
+    buffer: Buffer, header: BatchHeader, rules: int, reached: KernelProgress
+) -> tuple[int, int, int, KernelProgress]:
     """Return what `scan` does of the whole records at the start of a part of a section, and the
     progress behind them. The part, and its positions, begin where the section was `reached`."""
     data = _bytes(buffer)

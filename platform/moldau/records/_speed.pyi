@@ -1,7 +1,7 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, final
 
-from moldau.records.diagnosis import Reached
+from moldau.records.diagnosis import KernelProgress
 from moldau.records.header import BatchHeader, Buffer
 from moldau.records.record import (
     ColumnBuffers,
@@ -138,8 +138,8 @@ def scan(
     buffer: Buffer, header: BatchHeader, rules: int, objects_max: int = ...
 ) -> tuple[int, int, int]: ...
 def scan_part(
-    buffer: Buffer, header: BatchHeader, rules: int, reached: Reached
-) -> tuple[int, int, int, Reached]: ...
+    buffer: Buffer, header: BatchHeader, rules: int, reached: KernelProgress
+) -> tuple[int, int, int, KernelProgress]: ...
 def admit_usual(
     buffer: Buffer,
     rules: int,

@@ -47,7 +47,7 @@ class Bytes(Protocol):
     def __getitem__(self, position: int, /) -> int: ...
 
 
-class Reached(NamedTuple):
+class KernelProgress(NamedTuple):
     """The progress of a kernel: it stopped before the record with this number."""
 
     record: int
@@ -59,7 +59,7 @@ class Reached(NamedTuple):
 class _Reader:
     """Reads the fields of record `index` and tracks its position."""
 
-    def __init__(self, data: Bytes, reached: Reached) -> None:
+    def __init__(self, data: Bytes, reached: KernelProgress) -> None:
         self.data = data
         self.position = reached.position
         self.end = len(data)
@@ -138,14 +138,16 @@ def check_count(size: int, header: BatchHeader, objects_max: int) -> int:
     return objects_max - header.record_count
 
 
-def check_record(data: Bytes, header: BatchHeader, reached: Reached, rules: int) -> Reached:
+def check_record(
+    data: Bytes, header: BatchHeader, reached: KernelProgress, rules: int
+) -> KernelProgress:
     """Check the next record and return the progress behind it. Raise CorruptRecord if it is bad."""
     return check_timed(data, header, reached, rules)[1]
 
 
 def check_timed(
-    data: Bytes, header: BatchHeader, reached: Reached, rules: int
-) -> tuple[int, Reached]:
+    data: Bytes, header: BatchHeader, reached: KernelProgress, rules: int
+) -> tuple[int, KernelProgress]:
     """Do the same, and return the record's timestamp as well."""
     index, _, previous, _ = reached
     reader = _Reader(data, reached)
@@ -169,10 +171,10 @@ def check_timed(
     reader.skip_headers()
     if reader.position != reader.end:
         reader.fail("record is longer than its fields", reader.position, end=reader.end)
-    return timestamp, Reached(index + 1, reader.end, delta, reader.room)
+    return timestamp, KernelProgress(index + 1, reader.end, delta, reader.room)
 
 
-def explain(data: bytes, header: BatchHeader, reached: Reached, rules: int) -> NoReturn:
+def explain(data: bytes, header: BatchHeader, reached: KernelProgress, rules: int) -> NoReturn:
     """Raise the error of the record before which a kernel stopped."""
     if reached.record == header.record_count:
         raise CorruptRecord(

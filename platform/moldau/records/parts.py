@@ -17,7 +17,13 @@ from moldau.errors import CorruptRecord
 from moldau.records import kernel
 from moldau.records.batch import Batch
 from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, decompressed_parts
-from moldau.records.diagnosis import OBJECT_BYTES, OBJECTS_MAX, Reached, check_objects, check_timed
+from moldau.records.diagnosis import (
+    OBJECT_BYTES,
+    OBJECTS_MAX,
+    KernelProgress,
+    check_objects,
+    check_timed,
+)
 from moldau.records.header import HEADER_BYTES, BatchHeader, Buffer
 from moldau.records.record import Entry
 
@@ -48,7 +54,7 @@ def whole_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[P
         yield Part(batch.section(limit), header)
         return
     source = _source_of(batch, limit)
-    reached = Reached(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
+    reached = KernelProgress(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
     while reached.record < header.record_count:
         start = reached.position
         data, behind = _next_whole(source, header, reached)
@@ -68,8 +74,8 @@ def entries_by_part(
 
 
 def _next_whole(
-    source: _Source, header: BatchHeader, reached: Reached
-) -> tuple[memoryview, Reached]:
+    source: _Source, header: BatchHeader, reached: KernelProgress
+) -> tuple[memoryview, KernelProgress]:
     """Return the next bytes, and the point behind the records that are whole in them: one record
     at least. Its position counts from these bytes."""
     start, size = reached.position, _PART_BYTES
@@ -95,7 +101,7 @@ def scan_in_parts(
     if header.record_count == 0 and len(batch.data) == HEADER_BYTES:
         return _NO_TIMES
     source = _source_of(batch, limit)
-    reached = Reached(0, 0, -1, objects_max - header.record_count)
+    reached = KernelProgress(0, 0, -1, objects_max - header.record_count)
     oldest, newest, newest_delta = _NO_TIMES
     while reached.record < header.record_count:
         first, last, delta, behind = _scan_next(source, header, rules, reached)
@@ -116,7 +122,7 @@ def first_since(
     there is none. Parts without it are scanned, and only one is read record by record."""
     header = batch.header
     source = _source_of(batch, limit)
-    reached = Reached(0, 0, -1, OBJECTS_MAX - header.record_count)
+    reached = KernelProgress(0, 0, -1, OBJECTS_MAX - header.record_count)
     while reached.record < header.record_count:
         data = source.at(reached.position)
         _, newest, _, behind = _scan_next(source, header, 0, reached)
@@ -136,7 +142,7 @@ def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Itera
     reached."""
     header = batch.header
     source = _source_of(batch, limit)
-    reached = Reached(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
+    reached = KernelProgress(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
     while reached.record < header.record_count:
         data = source.at(reached.position)
         times = _scan_next(source, header, 0, reached)
@@ -146,7 +152,11 @@ def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Itera
 
 
 def _entries_between(
-    data: memoryview, header: BatchHeader, reached: Reached, behind: Reached, timestamp: int
+    data: memoryview,
+    header: BatchHeader,
+    reached: KernelProgress,
+    behind: KernelProgress,
+    timestamp: int,
 ) -> Iterable[Entry]:
     """Return the records between two points. `timestamp` is that of one which is larger than the
     `data` at the first of them: of that one no more is known."""
@@ -162,8 +172,8 @@ def _source_of(batch: Batch, limit: int) -> _Source:
 
 
 def _scan_next(
-    source: _Source, header: BatchHeader, rules: int, reached: Reached
-) -> tuple[int, int, int, Reached]:
+    source: _Source, header: BatchHeader, rules: int, reached: KernelProgress
+) -> tuple[int, int, int, KernelProgress]:
     """Scan the records that are whole in the next bytes, or one that is larger than they are."""
     start = reached.position
     try:

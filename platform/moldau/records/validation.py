@@ -56,7 +56,7 @@ PRODUCED: Final = Rules()
 LOGGED: Final = Rules(from_client=False)
 
 
-class Validated(NamedTuple):
+class ValidatedBatch(NamedTuple):
     """A batch that may be appended, and its records' true timestamps (-1 without records)."""
 
     batch: Batch
@@ -73,7 +73,9 @@ class Validated(NamedTuple):
         return header.max_timestamp != self.timestamp_max
 
 
-def validate(buffer: Buffer, rules: Rules = PRODUCED, *, is_in_parts: bool = False) -> Validated:
+def validate(
+    buffer: Buffer, rules: Rules = PRODUCED, *, is_in_parts: bool = False
+) -> ValidatedBatch:
     """Check the one batch that fills `buffer`. Raise CorruptRecord, or a subclass, if it is bad.
     `is_in_parts`: never hold all that it decompresses to."""
     batch = open_batch(buffer)
@@ -93,7 +95,7 @@ def validate(buffer: Buffer, rules: Rules = PRODUCED, *, is_in_parts: bool = Fal
             error.reason, base_offset=header.base_offset, **error.context
         ) from error
     _check_timestamps(oldest, newest, rules)
-    return Validated(batch, oldest, newest, header.base_offset + newest_delta)
+    return ValidatedBatch(batch, oldest, newest, header.base_offset + newest_delta)
 
 
 def _refuse(header: BatchHeader, reason: str, **context: object) -> NoReturn:

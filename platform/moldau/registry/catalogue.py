@@ -15,7 +15,7 @@ from moldau.registry.subjects import context_of, qualified
 from moldau.values.compatibility import (
     Difference,
     InvalidSchema,
-    Parsed,
+    ParsedSchema,
     TooMuchWork,
     Work,
 )
@@ -31,11 +31,11 @@ class Catalogue:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._parsed: OrderedDict[tuple[Schema, str], Parsed] = OrderedDict()
+        self._parsed: OrderedDict[tuple[Schema, str], ParsedSchema] = OrderedDict()
         self._identities: dict[tuple[bytes, str], bytes] = {}
         """Of stored schemas, by their digest and context: more than parsed ones are kept."""
 
-    def parsed(self, schema: Schema, subject: str) -> Parsed:
+    def parsed(self, schema: Schema, subject: str) -> ParsedSchema:
         """Return a schema parsed. Raise Refusal if it is invalid. It belongs to `subject`:
         references without a context are in the same one."""
         context = context_of(subject)
@@ -120,7 +120,7 @@ class Catalogue:
         return []
 
     def _compare(
-        self, made: Parsed, schema: Schema, version: Version, kind: str, work: Work
+        self, made: ParsedSchema, schema: Schema, version: Version, kind: str, work: Work
     ) -> list[Difference]:
         if schema.type != version.schema.type:
             text = f"a schema of type {schema.type} cannot follow one of {version.schema.type}"

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from moldau.client import Assigned
+from moldau.client import GenerationAssignment
 from moldau.folds.elected import Elected, Leader
 from moldau.folds.leader_writer import LeaderWriter
 from moldau.logging import Logger
@@ -74,7 +74,7 @@ class Candidate:
         made = {"error": error, "master": chosen, "master_identity": identity}
         return dict.fromkeys(members, json.dumps(made).encode())
 
-    async def on_assigned(self, assigned: Assigned) -> None:
+    async def on_assigned(self, assigned: GenerationAssignment) -> None:
         """Follow the result of the election."""
         found = json.loads(assigned.assignment or b"{}")
         identity = found.get("master_identity")

@@ -19,7 +19,7 @@ from moldau.runtime.protoc import ProtocFailed, compile_proto
 from moldau.values.compatibility import (
     Difference,
     InvalidSchema,
-    Parsed,
+    ParsedSchema,
     Resolve,
     Work,
     collect,
@@ -119,10 +119,10 @@ _FORMATS: Final[dict[str, Callable[[Schema, Resolve], Any]]] = {
 TYPES: Final = tuple(_FORMATS)
 
 
-def parse(schema: Schema, resolve: Resolve) -> Parsed:
+def parse(schema: Schema, resolve: Resolve) -> ParsedSchema:
     """Parse a schema of any type. Raise InvalidSchema."""
     found = _FORMATS.get(schema.type)
     if found is None:
         raise InvalidSchema(f"there is no such type; known are {', '.join(TYPES)}")
-    parsed: Parsed = found(schema, resolve)
+    parsed: ParsedSchema = found(schema, resolve)
     return parsed

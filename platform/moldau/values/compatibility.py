@@ -76,7 +76,7 @@ class Difference:
         return f"{{errorType:'{self.kind}', description:'{self.description}', path:'{self.path}'}}"
 
 
-class Parsed(Protocol):
+class ParsedSchema(Protocol):
     """A parsed schema."""
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.broker.api.gate import guard_decision
-from moldau.broker.api.rights.guard import Guarded
+from moldau.broker.api.rights.guard import GuardedMessage
 from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.server.controller_service import ControllerService
@@ -72,7 +72,7 @@ def test_delete_on_the_cluster_deletes_every_topic(
     request = DeleteTopicsRequest(topic_names=["orders"], topics=[], timeout_ms=1)
     context = RequestContext("", "/127.0.0.1", 5, "SASL")
     found = guard_decision(request, authorizer, context, at.cluster.image)
-    assert isinstance(found, Guarded) is not is_allowed
+    assert isinstance(found, GuardedMessage) is not is_allowed
 
 
 def test_controllers_are_described_to_a_client_that_may_alter_the_cluster() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.api.gate import guard_decision
-from moldau.broker.api.rights.guard import Guarded
+from moldau.broker.api.rights.guard import GuardedMessage
 from moldau.broker.controller.token_changes import TokenRules, describe_tokens
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
 from moldau.broker.security.delegation import TokenIndex
@@ -66,7 +66,7 @@ def described(
     assert isinstance(answer, DescribeDelegationTokenResponse)
     decided = describe_tokens(at.cluster.image, SECRET, EVERYTHING, asked.context)
     guarded = guard_decision(EVERYTHING, at.node.authorizer, asked.context, at.cluster.image)
-    assert isinstance(guarded, Guarded)
+    assert isinstance(guarded, GuardedMessage)
     guarded.finish(decided)
     assert decided == answer
     return answer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
-from moldau.broker.api.rights.guard import Client, Guarded
+from moldau.broker.api.rights.guard import Client, GuardedMessage
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.controller.image import Image
 from moldau.broker.decision.context import RequestContext
@@ -76,7 +76,7 @@ def test_groups_and_topics_without_the_right_are_not_shown(
     guard = RIGHTS[key].guard
     assert guard is not None
     guarded = guard(client, message, 1)
-    assert isinstance(guarded, Guarded)
+    assert isinstance(guarded, GuardedMessage)
     asked: Any = guarded.message
     assert asked.group_ids == ["seen", "hidden-topic"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.broker.decision.outcome import Outcome, Parked
+from moldau.broker.decision.outcome import Outcome, ParkedOutcome
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.heartbeat import HeartbeatResponse
@@ -11,11 +11,11 @@ FINE = HeartbeatResponse(error_code=0)
 GONE = KafkaError(ErrorCode.NOT_COORDINATOR)
 
 
-def parked(heard: list[tuple[str, Response | KafkaError]]) -> Parked[int]:
+def parked(heard: list[tuple[str, Response | KafkaError]]) -> ParkedOutcome[int]:
     answers = tuple(
         (lambda answer, name=name: heard.append((name, answer)), FINE) for name in ("a", "b")
     )
-    return Parked(3, 10, (1, 2), answers)
+    return ParkedOutcome(3, 10, (1, 2), answers)
 
 
 def test_it_is_committed_when_all_below_its_end_is_in_its_own_leadership() -> None:

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from moldau.broker.exposition.application import make_application
 from moldau.broker.exposition.node import ObservedBroker
 from moldau.broker.server import Broker
-from moldau.broker.server.embedded import Embedded
+from moldau.broker.server.embedded import EmbeddedNode
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 
@@ -73,7 +73,7 @@ class Scraped:
 
 def broker_of(embedded: EmbeddedBroker) -> Broker:
     """The broker inside."""
-    return cast(Embedded, embedded._broker()).broker
+    return cast(EmbeddedNode, embedded._broker()).broker
 
 
 def application_of(embedded: EmbeddedBroker) -> Starlette:

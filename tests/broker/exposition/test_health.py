@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.broker.exposition.application import Health, make_application
-from moldau.broker.exposition.scrape import Observed
+from moldau.broker.exposition.scrape import ScrapedNode
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import Scraped, application_of, get, scrape, turn
@@ -32,7 +32,7 @@ class Node:
     def health(self) -> Health:
         return self._health
 
-    def observed(self) -> Observed:
+    def observed(self) -> ScrapedNode:
         raise AssertionError("health needs no figures")
 
 

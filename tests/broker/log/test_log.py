@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from moldau.broker.log.log import Appended, PartitionLog
+from moldau.broker.log.log import AppendInfo, PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.offset_lookup import OffsetAt
 from moldau.broker.log.producer_state import Origin
@@ -29,7 +29,7 @@ BIG = LogConfig(segment_index_bytes=1200, index_interval_bytes=100, retention_ms
 CLEAN = Opening(NOW, is_clean=True, recovery_point=1 << 40)
 
 
-def append(log: PartitionLog, values: int = 3, epoch: int = 0, **how: object) -> Appended:
+def append(log: PartitionLog, values: int = 3, epoch: int = 0, **how: object) -> AppendInfo:
     appended = log.append_as_leader(batch(values, **how), epoch, NOW)  # type: ignore[arg-type]
     log.update_high_watermark(log.log_end_offset)
     return appended
@@ -59,8 +59,8 @@ def test_a_new_log_is_empty() -> None:
 def test_offsets_follow_one_another_and_the_bytes_are_stamped_in_place() -> None:
     log = Machine().open()
     first, second = batch(3), batch(2)
-    assert log.append_as_leader(first, 4, NOW) == Appended(0, 2)
-    assert log.append_as_leader(memoryview(second), 5, NOW) == Appended(3, 4)
+    assert log.append_as_leader(first, 4, NOW) == AppendInfo(0, 2)
+    assert log.append_as_leader(memoryview(second), 5, NOW) == AppendInfo(3, 4)
     assert (open_batch(second).header.base_offset, log.log_end_offset) == (3, 5)
     assert open_batch(second).header.partition_leader_epoch == 5
     assert log.read(0, 10_000).read() == bytes(first + second)
@@ -107,7 +107,7 @@ def test_what_a_leader_does_not_take(data: bytearray, config: LogConfig, code: E
 def test_the_brokers_time_is_stamped_where_the_topic_wants_it() -> None:
     log = Machine(config=replace(BIG, is_append_time=True)).open()
     data = batch(2, timestamp=5)
-    assert log.append_as_leader(data, 0, NOW) == Appended(0, 1, NOW)
+    assert log.append_as_leader(data, 0, NOW) == AppendInfo(0, 1, NOW)
     header = open_batch(data).header
     assert (header.max_timestamp, header.is_log_append_time) == (NOW, True)
     open_batch(data).check_crc()
@@ -131,9 +131,9 @@ def test_a_batch_that_comes_again_is_answered_with_its_first_offset() -> None:
     log = Machine().open()
     append(log)
     one = Producer(9, 0, 0)
-    assert append(log, 2, producer=one) == Appended(3, 4)
-    assert append(log, 2, producer=Producer(9, 0, 2)) == Appended(5, 6)
-    assert append(log, 2, producer=one) == Appended(3, 4, NOW + 1, True)
+    assert append(log, 2, producer=one) == AppendInfo(3, 4)
+    assert append(log, 2, producer=Producer(9, 0, 2)) == AppendInfo(5, 6)
+    assert append(log, 2, producer=one) == AppendInfo(3, 4, NOW + 1, True)
     assert log.log_end_offset == 7
     assert refused(log, batch(producer=Producer(9, 0, 9))) is (
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -145,7 +145,7 @@ def test_a_follower_keeps_the_leaders_offsets() -> None:
     log = Machine(config=BIG).open()
     data = encode_batch([(NOW, b"k", b"v", ())] * 2, 10, leader_epoch=3)
     data += encode_batch([(NOW, b"k", b"v", ())], 15, leader_epoch=4)
-    assert log.append_as_follower(data + data[:30], NOW) == Appended(10, 15)
+    assert log.append_as_follower(data + data[:30], NOW) == AppendInfo(10, 15)
     assert log.log_end_offset == 16
     assert list(log.leader_epochs.entries) == [(3, 10), (4, 15)]
     assert log.read(0, 10_000).read() == bytes(data)
@@ -423,7 +423,7 @@ def test_old_segments_go_even_the_one_in_use() -> None:
     assert log.delete_old_segments(NOW + 1002) == 0
     assert log.delete_old_segments(NOW + 1003) == 2
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (36, 36, 0)
-    assert append(log) == Appended(36, 38)
+    assert append(log) == AppendInfo(36, 38)
 
 
 def test_a_log_is_kept_as_small_as_asked() -> None:
@@ -481,7 +481,7 @@ def test_a_log_is_truncated_to_whole_batches(offset: int) -> None:
     expected = 3 * kept - 1 if kept else None
     known = log.producers.entries.get(5)
     assert (known.last_sequence if known else None) == expected
-    assert append(log, epoch=50) == Appended(3 * kept, 3 * kept + 2)
+    assert append(log, epoch=50) == AppendInfo(3 * kept, 3 * kept + 2)
 
 
 def test_a_log_starts_again_elsewhere() -> None:
@@ -491,7 +491,7 @@ def test_a_log_starts_again_elsewhere() -> None:
         append(log, producer=None)
     log.truncate_fully_and_start_at(500)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (500, 500, 500)
-    assert append(log, epoch=3) == Appended(500, 502)
+    assert append(log, epoch=3) == AppendInfo(500, 502)
     assert list(log.leader_epochs.entries) == [(3, 500)]
     log.flush()
     machine.lose_power()
@@ -551,7 +551,7 @@ def test_a_clean_end_needs_no_recovery() -> None:
     assert again.notes == []
     assert again.producers.entries[5].last_sequence == 35
     assert again.flushed_end_offset == 36
-    assert append(again, producer=Producer(5, 0, 36)) == Appended(36, 38)
+    assert append(again, producer=Producer(5, 0, 36)) == AppendInfo(36, 38)
 
 
 @pytest.mark.parametrize("is_empty", [True, False])

@@ -32,7 +32,7 @@ from moldau.broker.raft.messages import (
 )
 from moldau.broker.raft.quorum import DIRECTORY, Membership, Quorum
 from moldau.broker.raft.quorum_state import QuorumState
-from moldau.broker.raft.replica import Member, RaftReplica, Role, Timing
+from moldau.broker.raft.replica import Member, RaftReplica, RaftTimeouts, Role
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode
@@ -49,7 +49,7 @@ SEEDS = int(os.environ.get("MOLDAU_RAFT_SEEDS", "30"))
 def wiped(voters: tuple[int, ...] = THREE, records: list[Record] | None = None) -> RaftReplica:
     log = ListLog(Disk(records=[] if records is None else records))
     member = Member(1, voters, has_empty_disk=True)
-    core = RaftReplica(member, QuorumState(), log, Random(1), Timing())
+    core = RaftReplica(member, QuorumState(), log, Random(1), RaftTimeouts())
     core.start(0)
     return core
 
@@ -263,7 +263,7 @@ def test_who_voted_for_an_empty_log_is_not_told_that_the_leader_has_records() ->
 
 def test_a_leader_says_once_that_another_one_leads_in_its_epoch() -> None:
     log = ListLog(Disk(records=[(5, 0)]))
-    core = RaftReplica(Member(1, THREE), QuorumState(5, 1, 1), log, Random(1), Timing())
+    core = RaftReplica(Member(1, THREE), QuorumState(5, 1, 1), log, Random(1), RaftTimeouts())
     core.start(0)
     for _ in range(2):
         core.on_begin_epoch(BeginEpoch(5, 3), 0)
@@ -280,7 +280,7 @@ def test_what_is_committed_is_not_cut_off_for_a_leader_that_lacks_it(is_in_snaps
         log.newest_snapshot = SnapshotId(2, 1)
     else:
         log.high_watermark = 2
-    core = RaftReplica(Member(1, THREE), QuorumState(), log, Random(1), Timing())
+    core = RaftReplica(Member(1, THREE), QuorumState(), log, Random(1), RaftTimeouts())
     core.start(0)
     core.on_begin_epoch(BeginEpoch(3, 2), 0)
     asked = FetchAsk(1, 3, 3, 2)

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.broker.raft.quorum import Membership, Quorum
 from moldau.broker.raft.quorum_state import read_quorum_state
-from moldau.broker.raft.snapshots import Heading, SnapshotId, write_snapshot
+from moldau.broker.raft.snapshots import SnapshotHeader, SnapshotId, write_snapshot
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 from moldau.errors import CorruptLog
 from moldau.records import control_records, encode_batch
@@ -75,7 +75,7 @@ def test_voters_formatted_into_the_first_snapshot_enter_the_log() -> None:
     node = SimulatedNode()
     node.files.make_dirs(FOLDER)
     path = f"{FOLDER}/{SnapshotId(0, 0).file_name}"
-    write_snapshot(node.files, path, Heading(0, NOW, NOW, SELF), [])
+    write_snapshot(node.files, path, SnapshotHeader(0, NOW, NOW, SELF), [])
     quorum = opened(node, Membership(1))
     assert quorum.voters == SELF
     lead(quorum, NOW)

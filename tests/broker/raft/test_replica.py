@@ -21,12 +21,12 @@ from moldau.broker.raft.messages import (
 from moldau.broker.raft.quorum_state import QuorumState
 from moldau.broker.raft.replica import (
     NEVER,
-    Fetched,
+    AfterFetch,
     Member,
     RaftReplica,
+    RaftTimeouts,
     Role,
     SoftState,
-    Timing,
 )
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 from moldau.errors.codes import ErrorCode
@@ -43,7 +43,9 @@ def replica(
     records: list[Record] | None = None,
 ) -> RaftReplica:
     log = ListLog(Disk(records=records or []))
-    core = RaftReplica(Member(node_id, voters), state or QuorumState(), log, Random(1), Timing())
+    core = RaftReplica(
+        Member(node_id, voters), state or QuorumState(), log, Random(1), RaftTimeouts()
+    )
     core.start(0)
     return core
 
@@ -179,7 +181,7 @@ def test_a_follower_cuts_what_its_leader_never_had() -> None:
     for told, end in ((Divergence(1, 2), 2), (Divergence(2, 3), 3), (Divergence(1, 1), 1)):
         verdict = FetchVerdict(EpochAnswer(OK, 3, 2), 0, diverging=told)
         outcome = core.on_fetched(2, ask, verdict, 0)
-        assert (outcome.action, outcome.truncate_to) == (Fetched.TRUNCATE, end)
+        assert (outcome.action, outcome.truncate_to) == (AfterFetch.TRUNCATE, end)
 
 
 def test_a_leader_says_where_another_log_leaves_its_own() -> None:
@@ -255,7 +257,7 @@ def test_an_observer_asks_any_voter_and_learns_the_leader() -> None:
     assert source in (1, 2, 3)
     assert ask is not None
     told = FetchVerdict(EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, 7, 2))
-    assert core.on_fetched(source, ask, told, 0).action is Fetched.NOTHING
+    assert core.on_fetched(source, ask, told, 0).action is AfterFetch.NOTHING
     assert (core.role, core.epoch) == (Role.FOLLOWER, 7)
     assert (core.next_fetch() or (0, None))[0] == 2
     core.on_tick(core.deadline_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.raft.snapshots import (
-    Heading,
+    SnapshotHeader,
     SnapshotId,
     list_snapshots,
     parse_snapshot_name,
@@ -30,7 +30,7 @@ def rows(*values: bytes) -> bytearray:
 
 def test_what_is_written_is_read_again() -> None:
     node = SimulatedNode()
-    heading = Heading(7, 123, 456, VOTERS)
+    heading = SnapshotHeader(7, 123, 456, VOTERS)
     write_snapshot(node.files, PATH, heading, [rows(b"a", b"b"), rows(b"c")])
     found = read_snapshot(node.files, PATH, NOBODY)
     assert (found.last_contained_timestamp_ms, found.voters) == (123, VOTERS)

@@ -22,11 +22,11 @@ from moldau.broker.raft.messages import (
     VoteAsk,
 )
 from moldau.broker.raft.quorum_state import QuorumState
-from moldau.broker.raft.replica import Fetched, Member, RaftReplica, Role, Timing
+from moldau.broker.raft.replica import AfterFetch, Member, RaftReplica, RaftTimeouts, Role
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 
-TIMING = Timing(election_ms=100, backoff_ms_max=100, fetch_ms=200, notice_ms=20)
+TIMING = RaftTimeouts(election_ms=100, backoff_ms_max=100, fetch_ms=200, notice_ms=20)
 POLL_MS = 40
 Record = tuple[int, "int | tuple[int, ...]"]
 
@@ -217,10 +217,10 @@ class Node:
             self.core.on_leader_lost(now_ms)
         else:
             outcome = self.core.on_fetched(source, ask, answer[0], now_ms)
-            if outcome.action is Fetched.TRUNCATE:
+            if outcome.action is AfterFetch.TRUNCATE:
                 del self.disk.records[outcome.truncate_to :]
                 self.learn_voters()
-            elif outcome.action is Fetched.APPEND:
+            elif outcome.action is AfterFetch.APPEND:
                 assert ask.offset == len(self.disk.records)
                 self.disk.records += answer[1]
                 self.learn_voters()

@@ -11,7 +11,7 @@ from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.meta_properties import MetaProperties, write_meta_properties
 from moldau.broker.replication.partition import Leadership, Partition
-from moldau.broker.replication.purgatory import Delayed, Purgatory
+from moldau.broker.replication.purgatory import DelayedOperation, Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.errors.codes import KafkaError
@@ -93,7 +93,7 @@ class Host:
         return appended.first_offset
 
 
-class Produce(Delayed):
+class Produce(DelayedOperation):
     """An append that is not acknowledged yet."""
 
     __slots__ = ("acks", "answer", "last_offset", "partition")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import DelayedOperation
 
 MS = 1_000_000
 
@@ -83,7 +83,7 @@ class HandTurned:
             self.errors.append(error)
 
 
-class Noted(Delayed):
+class Noted(DelayedOperation):
     """Completes when it is ready, and notes each call in a list that many share."""
 
     __slots__ = ("fails", "gone", "is_ready", "name", "notes", "on_try")

@@ -14,7 +14,7 @@ from moldau.broker.controller.image import Image
 from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext, of_node
 from moldau.broker.server.controller_service import ControllerService
-from moldau.broker.server.envelope import Wrapped
+from moldau.broker.server.envelope import ForwardedRequest
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
 from moldau.protocol.declare import Request, Response
@@ -115,14 +115,14 @@ def serve(
 def test_an_envelope_has_a_principal_and_an_address() -> None:
     """Without them Kafka answers PRINCIPAL_DESERIALIZATION_FAILURE, and "addr is of illegal
     length"."""
-    envelope = Wrapped(CREATE, RequestContext("", "", 7, "PLAINTEXT")).envelope
+    envelope = ForwardedRequest(CREATE, RequestContext("", "", 7, "PLAINTEXT")).envelope
     assert envelope.request_principal == b"\0\0\x05User\x0aANONYMOUS\0\0"
     assert len(envelope.client_host_address) in (4, 16)
 
 
 def test_a_client_without_the_right_is_refused_inside_the_envelope() -> None:
     """An error of the envelope itself would say that the broker may not forward."""
-    electing = Wrapped(
+    electing = ForwardedRequest(
         ElectLeadersRequest(topic_partitions=[], timeout_ms=1000), CLIENT._replace(version=2)
     )
     active, answer = serve(electing.envelope, BrokersOnly())
@@ -134,7 +134,7 @@ def test_a_client_without_the_right_is_refused_inside_the_envelope() -> None:
 
 
 def test_only_what_brokers_forward_may_be_in_an_envelope() -> None:
-    heartbeat = Wrapped(
+    heartbeat = ForwardedRequest(
         BrokerHeartbeatRequest(
             broker_id=1,
             broker_epoch=1,
@@ -151,7 +151,7 @@ def test_only_what_brokers_forward_may_be_in_an_envelope() -> None:
 
 @oracle.needs_schemas
 def test_an_envelope_is_written_as_kafka_writes_it() -> None:
-    envelope = Wrapped(CREATE, CLIENT).envelope
+    envelope = ForwardedRequest(CREATE, CLIENT).envelope
     header = {
         "RequestApiKey": 19,
         "RequestApiVersion": 7,
@@ -186,7 +186,7 @@ def encoded(name: str, version: int, value: dict[str, Any]) -> bytes:
 )
 def test_the_controller_decides_in_the_context_of_the_client(client: RequestContext) -> None:
     """The listener is the one that the envelope came through, as in Kafka."""
-    active, answer = serve(Wrapped(CREATE, client).envelope)
+    active, answer = serve(ForwardedRequest(CREATE, client).envelope)
     assert answer.error_code == 0
     ((message, context),) = active.asked
     assert message == CREATE
@@ -194,20 +194,22 @@ def test_the_controller_decides_in_the_context_of_the_client(client: RequestCont
 
 
 def test_the_timeout_of_the_message_counts_from_its_arrival() -> None:
-    active, _ = serve(Wrapped(CREATE, CLIENT.with_timeout(1000, 99)).envelope)
+    active, _ = serve(ForwardedRequest(CREATE, CLIENT.with_timeout(1000, 99)).envelope)
     ((_, context),) = active.asked
     assert context.deadline_ms == NOW_MS + 1000
 
 
 def test_a_message_without_a_timeout_has_no_deadline() -> None:
     request = IncrementalAlterConfigsRequest(resources=[], validate_only=True)
-    active, _ = serve(Wrapped(request, CLIENT._replace(version=1).with_timeout(9, 9)).envelope)
+    active, _ = serve(
+        ForwardedRequest(request, CLIENT._replace(version=1).with_timeout(9, 9)).envelope
+    )
     ((_, context),) = active.asked
     assert context.deadline_ms is None
 
 
 def test_a_nodes_own_request_is_told_from_a_clients() -> None:
-    active, _ = serve(Wrapped(CREATE, of_node(2, 7)).envelope)
+    active, _ = serve(ForwardedRequest(CREATE, of_node(2, 7)).envelope)
     ((_, context),) = active.asked
     assert (str(context.principal), context.client_id) == ("Node:2", "2")
 
@@ -216,7 +218,7 @@ def test_a_nodes_own_request_is_told_from_a_clients() -> None:
     "data", [None, b"", b"\0", b"\0\1\1\1\0\0", b"\0\0\x05Us", b"\0\0\1\1\0\0\0"]
 )
 def test_a_principal_that_cannot_be_read_is_refused(data: bytes | None) -> None:
-    envelope = Wrapped(CREATE, CLIENT).envelope
+    envelope = ForwardedRequest(CREATE, CLIENT).envelope
     envelope.request_principal = data
     active, answer = serve(envelope)
     assert answer.error_code == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
@@ -225,7 +227,7 @@ def test_a_principal_that_cannot_be_read_is_refused(data: bytes | None) -> None:
 
 @pytest.mark.parametrize("size", [0, 5, 17])
 def test_an_address_of_another_length_is_refused(size: int) -> None:
-    envelope = Wrapped(CREATE, CLIENT).envelope
+    envelope = ForwardedRequest(CREATE, CLIENT).envelope
     envelope.client_host_address = bytes(size)
     active, answer = serve(envelope)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -233,7 +235,7 @@ def test_an_address_of_another_length_is_refused(size: int) -> None:
 
 
 def test_the_response_comes_out_of_its_envelope() -> None:
-    wrapped = Wrapped(CREATE, CLIENT)
+    wrapped = ForwardedRequest(CREATE, CLIENT)
     _, answer = serve(wrapped.envelope)
     assert wrapped.opened(answer) == CreateTopicsResponse(throttle_time_ms=0, topics=[])
     failed = wrapped.opened(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))

@@ -128,7 +128,9 @@ def commits_metadata_before_the_sync() -> AbstractContextManager[object]:
 def writes_snapshots_in_place() -> Iterator[None]:
     """No other name and no sync: half of one is taken for the newest."""
 
-    def begin(self: SnapshotFile, files: Files, path: str, heading: snapshots.Heading) -> None:
+    def begin(
+        self: SnapshotFile, files: Files, path: str, heading: snapshots.SnapshotHeader
+    ) -> None:
         self._files, self._path, self._heading, self._offset = files, path, heading, 0
         self._file = files.open(path, "write")
         self._file.truncate(0)

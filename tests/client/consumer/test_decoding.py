@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Consumer, ConsumerRecord, PartitionRecords
-from moldau.client.consumer.decoding import Decoding
+from moldau.client.consumer.decoding import RecordDecoder
 from moldau.client.serdes import DeserializationFailed, JsonDeserializer, Place
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
@@ -158,7 +158,7 @@ def test_nothing_behind_a_bad_record_of_the_partition_is_given_out() -> None:
 
     parts = [part(0, 0, [b"0", b"x"]), part(1, 0, [b"5"]), part(0, 2, [b"2"]), part(1, 1, [b"6"])]
 
-    good, bad = asyncio.run(Decoding(None, JsonDeserializer[Any]()).decode(parts))
+    good, bad = asyncio.run(RecordDecoder(None, JsonDeserializer[Any]()).decode(parts))
 
     assert [each.partition for each in good] == [0, 1, 1]
     assert values(good) == [0, 5, 6]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.client import Assigned
+from moldau.client import GenerationAssignment
 
 WORDS = [b"ahoj", b"nazdar", b"servus", b"cau"]
 
@@ -19,7 +19,7 @@ class Greeters:
         self.name = name
         self.calls: list[str] = []
         self.words: list[bytes] = []
-        self.assigned: Assigned | None = None
+        self.assigned: GenerationAssignment | None = None
         self.seen: Mapping[str, bytes] = {}
         self.has_changed = asyncio.Event()
         self.is_busy = False
@@ -41,7 +41,7 @@ class Greeters:
             shares[names[number % len(names)]].append(word)
         return {name: b" ".join(each) for name, each in shares.items()}
 
-    async def on_assigned(self, assigned: Assigned) -> None:
+    async def on_assigned(self, assigned: GenerationAssignment) -> None:
         await self.work()
         self.assigned = assigned
         self.words = assigned.assignment.split()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from moldau.client import (
-    Assigned,
     ClientClosed,
     ClientNotStarted,
     ConfigError,
     ErrorCode,
+    GenerationAssignment,
     KafkaError,
     TopicPartition,
 )
@@ -49,7 +49,7 @@ def test_members_share_what_their_leader_assigns() -> None:
                 await second.until(1)
                 assert sorted(first.words + second.words) == sorted(WORDS)
                 assert dict(first.seen) == {one.member_id: b"one", two.member_id: b"two"}
-                assert second.assigned == Assigned(
+                assert second.assigned == GenerationAssignment(
                     2, two.member_id, one.member_id, "greet", b" ".join(second.words)
                 )
                 assert not two.is_leader
@@ -180,7 +180,7 @@ def test_without_on_lost_a_lost_share_is_revoked() -> None:
         def assign(self, protocol: str, leader_id: str, members: Mapping[str, bytes]) -> Any:
             return dict(members)
 
-        def on_assigned(self, assigned: Assigned) -> None:
+        def on_assigned(self, assigned: GenerationAssignment) -> None:
             self.calls.append("assigned")
 
         def on_revoked(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from random import Random
 
-from moldau.client.producer.accumulator import Accumulator, Drained
+from moldau.client.producer.accumulator import Accumulator, DrainedBatches
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.buffer import Options
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -96,7 +96,7 @@ class Sender:
         self.accumulator.seal(queue)
         return batch
 
-    def drain(self, now: float | None = None, room: dict[int, int] | None = None) -> Drained:
+    def drain(self, now: float | None = None, room: dict[int, int] | None = None) -> DrainedBatches:
         self.now = self.now if now is None else now
         return self.accumulator.drain(self.now, self.metadata, ROOM if room is None else room)
 

@@ -20,7 +20,7 @@ from moldau.client.serdes.framed import SchemaDeserializer, SchemaSerializer
 from moldau.client.serdes.protobuf import ProtobufSerializer
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.schemas import RegisteredSchema
-from moldau.client.serdes.texts import Decoded, TextDeserializer, TextSerializer
+from moldau.client.serdes.texts import DecodedText, TextDeserializer, TextSerializer
 from moldau.values.avro.schemas import parse_loaded
 from moldau.values.avro.texts import JsonValues
 from moldau.values.failures import DeserializationFailed, SerializationFailed
@@ -58,7 +58,7 @@ def ran(found: Any) -> Any:
 
 def again(
     reads: SchemaDeserializer, writes: SchemaSerializer, data: bytes
-) -> tuple[Decoded, bytes | None]:
+) -> tuple[DecodedText, bytes | None]:
     """What is shown of a record, and the record that is made of the shown line."""
     decoded = ran(reads(data, PLACE))
     assert "\n" not in decoded.text
@@ -66,7 +66,7 @@ def again(
     return decoded, ran(writes(decoded.text.encode(), PLACE))
 
 
-def avro(schema: Any, value: Any) -> tuple[Decoded, bytes, bytes | None]:
+def avro(schema: Any, value: Any) -> tuple[DecodedText, bytes, bytes | None]:
     """What is shown, the bytes before, and those of the line."""
     registry = OneSchema(Schema(json.dumps(schema)))
     write = ran(AvroSerializer(registry).writer(1, ran(registry.schema(1)), value))
@@ -370,7 +370,7 @@ JSONS = st.recursive(
 )  # fmt: skip
 
 
-def json_schema(payload: str, schema: str = "true") -> tuple[Decoded, bytes, bytes | None]:
+def json_schema(payload: str, schema: str = "true") -> tuple[DecodedText, bytes, bytes | None]:
     registry = OneSchema(Schema(schema, "JSON"))
     data = frame(1) + payload.encode()
     reads, writes = TextDeserializer("JSON", registry), TextSerializer("JSON", registry)

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from moldau.broker.log import appending
 from moldau.broker.log.admission import NO_APPEND_TIME, Admitted, admit
-from moldau.broker.log.appending import AppendedFields, Appending
+from moldau.broker.log.appending import AppendedFields, LogAppender
 from moldau.broker.log.log_config import LogConfig
 from moldau.client.producer import delivery, splitting
 from moldau.client.producer import outcome as outcomes
@@ -202,16 +202,16 @@ def tells_a_batch_that_was_split_by_its_first_part() -> Mutation:
 @contextmanager
 def answers_a_duplicate_with_the_time_now() -> Iterator[None]:
     """The broker, for what it has stored under another."""
-    original = Appending._append_admitted
+    original = LogAppender._append_admitted
 
     def append(
-        self: Appending, admitted: Admitted, leader_epoch: int, now_ms: int
+        self: LogAppender, admitted: Admitted, leader_epoch: int, now_ms: int
     ) -> AppendedFields:
         base, last, timestamp, is_known = original(self, admitted, leader_epoch, now_ms)
         is_stamped = admitted[-1] != NO_APPEND_TIME
         return base, last, now_ms if is_known and is_stamped else timestamp, is_known
 
-    with patch.object(Appending, "_append_admitted", append):
+    with patch.object(LogAppender, "_append_admitted", append):
         yield
 
 

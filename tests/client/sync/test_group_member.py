@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.sync import Assigned, ClientClosed, ClientNotStarted, GroupMember
+from moldau.client.sync import ClientClosed, ClientNotStarted, GenerationAssignment, GroupMember
 from moldau.testing import SyncEmbeddedBroker
 
 
@@ -21,7 +21,7 @@ class Sharers:
     """Its methods block, and note in which thread they were called."""
 
     def __init__(self) -> None:
-        self.assigned: list[Assigned] = []
+        self.assigned: list[GenerationAssignment] = []
         self.calls: list[str] = []
         self.threads: set[threading.Thread] = set()
         self.is_assigned = threading.Event()
@@ -36,7 +36,7 @@ class Sharers:
         self.note("assign")
         return {name: data + b" is yours" for name, data in members.items()}
 
-    def on_assigned(self, assigned: Assigned) -> None:
+    def on_assigned(self, assigned: GenerationAssignment) -> None:
         self.note("assigned")
         self.assigned.append(assigned)
         self.is_assigned.set()
@@ -83,7 +83,7 @@ def test_it_joins_and_leaves_and_its_methods_may_block(bootstrap: str, moldau_to
 
 def test_what_a_method_raises_is_raised_by_wait(bootstrap: str, moldau_topic: str) -> None:
     class Broken(Sharers):
-        def on_assigned(self, assigned: Assigned) -> None:
+        def on_assigned(self, assigned: GenerationAssignment) -> None:
             raise ZeroDivisionError("no idea")
 
     with (

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.client import Assigned, GroupMember
+from moldau.client import GenerationAssignment, GroupMember
 from moldau.connect.herder.connect_protocol import EMPTY, Share, read_state, write_share
 from moldau.connect.herder.group import GroupMembership
 from moldau.connect.herder.plan import Assignment
@@ -69,7 +69,7 @@ class Scene:
 
     async def round(self, assigned: Assignment, revoked: Assignment = EMPTY) -> None:
         share = write_share(2, Share("b", "http://b", 0, assigned, revoked))
-        await self.membership.on_assigned(Assigned(1, "a", "b", "sessioned", share))
+        await self.membership.on_assigned(GenerationAssignment(1, "a", "b", "sessioned", share))
 
     def runs(self) -> Assignment:
         """What is to run on the worker."""

@@ -10,14 +10,14 @@ import httpx2
 
 from moldau.connect.herder.operations import Operations
 from moldau.connect.rest.application import Api, make_application
-from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.rest.forwarding import ForwardingClient
 from moldau.runtime.real import RealRuntime
 
 
 def test_requests_about_connectors_are_503_until_the_topics_are_read() -> None:
     herder = SimpleNamespace(has_read=False, is_ready=False, stage="reading the internal topics")
     operations = cast(Operations, SimpleNamespace(herder=herder))
-    api = Api(operations, lambda: "cluster", "1", Forwarding(RealRuntime("worker")))
+    api = Api(operations, lambda: "cluster", "1", ForwardingClient(RealRuntime("worker")))
     transport = httpx2.ASGITransport(make_application(api.routes(), {}))
 
     async def asked() -> dict[tuple[str, str], Any]:

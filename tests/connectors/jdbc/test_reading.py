@@ -16,7 +16,7 @@ from moldau.connectors.jdbc.dialects import dialect_of
 from moldau.connectors.jdbc.layout import Mapping, RowLayout, instant_ns
 from moldau.connectors.jdbc.progress import BadOffset, ReadProgress, from_offset, known_partitions
 from moldau.connectors.jdbc.query import Criteria, Mode, build_select
-from moldau.connectors.jdbc.reading import Route, TableReading
+from moldau.connectors.jdbc.reading import Route, TableCursor
 from moldau.connectors.jdbc.selection import divided, selected, tables_from_text, tables_to_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
 
@@ -83,12 +83,10 @@ def test_offsets_are_looked_for_under_all_names_of_a_table() -> None:
     ]
 
 
-def reading(progress: ReadProgress | None = None) -> TableReading:
+def reading(progress: ReadProgress | None = None) -> TableCursor:
     criteria = Criteria(Mode.TIMESTAMP, ("at",))
     select = build_select(SQLITE, SOURCE, criteria)
-    made = TableReading(
-        Route("topic", {"table": "t"}), select, criteria, progress or ReadProgress()
-    )
+    made = TableCursor(Route("topic", {"table": "t"}), select, criteria, progress or ReadProgress())
     columns = [
         Column("id", ColumnType(ColumnKind.INT64)),
         Column("at", ColumnType(ColumnKind.TIMESTAMP)),

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from moldau.client import Assigned, KafkaError
+from moldau.client import GenerationAssignment, KafkaError
 from moldau.errors.codes import ErrorCode
 from moldau.folds.elected import Elected, Leader
 from moldau.folds.leader_writer import Entry, LeaderWriter, NotLeader, Outcome
@@ -98,7 +98,7 @@ class ByName:
         _, chosen = min(json.loads(each) for each in members.values())
         return dict.fromkeys(members, chosen.encode())
 
-    async def on_assigned(self, assigned: Assigned) -> None:
+    async def on_assigned(self, assigned: GenerationAssignment) -> None:
         chosen = assigned.assignment.decode()
         if chosen == self.name and not self.writer.is_claimed:
             await self.writer.claim()

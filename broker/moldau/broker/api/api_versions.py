@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from moldau.broker.api.telemetry import KEYS
 from moldau.broker.controller.levels import KRAFT_VERSION
-from moldau.protocol.api_versions import Finalized, Welcome
+from moldau.protocol.api_versions import FinalizedFeatures, Welcome
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.negotiation import advertised_versions, own_versions
 
@@ -30,12 +30,12 @@ def welcome(keys: Collection[int], features: Mapping[str, Versions]) -> Welcome:
     return Welcome(served, features, own)
 
 
-def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finalized:
+def finalized(image: Image, metadata_offset: int, kraft_version: int) -> FinalizedFeatures:
     """Return the finalized features, as of the last record that is in `image`."""
     levels = dict(image.features.levels)
     if kraft_version:
         levels[KRAFT_VERSION] = kraft_version  # stored by the quorum, not in the metadata
-    return Finalized(metadata_offset - 1, levels)
+    return FinalizedFeatures(metadata_offset - 1, levels)
 
 
 def handler(keys: Callable[[], Collection[int]]) -> Handler:

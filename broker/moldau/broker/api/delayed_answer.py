@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from moldau.broker.api.request import ApiRequest, Peer
@@ -26,7 +26,7 @@ class Session:
         self.waiting: dict[DelayedAnswer, None] = {}
 
 
-class DelayedAnswer(Delayed):
+class DelayedAnswer(DelayedOperation):
     """A response that waits. A subclass decides when it is ready and then calls `answer`."""
 
     __slots__ = ("request",)

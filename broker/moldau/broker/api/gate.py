@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.broker.api.acls import check_has_rules
 from moldau.broker.api.produce_usual import outlined
 from moldau.broker.api.rights.grants import WriteGrants
-from moldau.broker.api.rights.guard import Client, Guarded, GuardedRequest
+from moldau.broker.api.rights.guard import Client, GuardedMessage, GuardedRequest
 from moldau.broker.api.rights.records import guard_produce
 from moldau.broker.api.rights.table import RIGHTS
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
@@ -140,7 +140,7 @@ def guarded_request(authorizer: Authorizer, image: Image, request: ApiRequest) -
 
 def guard_decision(
     message: Message, authorizer: Authorizer, context: RequestContext, image: Image
-) -> Guarded | Response | None:
+) -> GuardedMessage | Response | None:
     """Return the message without what its client has no right to, or the response if nothing is
     left of it; None if it may be decided as it is."""
     key = type(message).spec.key

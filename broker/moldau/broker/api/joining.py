@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.transaction.membership import (
-    Joining,
+    JoiningPartitions,
     add_partitions,
     results,
     verify_partitions,
@@ -39,7 +39,9 @@ OnCodes: TypeAlias = Callable[[Codes], None]
 LANE = "joining"
 
 
-def ask_coordinator(node: Node, joining: Joining, on_codes: OnCodes, *, verify_only: bool) -> None:
+def ask_coordinator(
+    node: Node, joining: JoiningPartitions, on_codes: OnCodes, *, verify_only: bool
+) -> None:
     """Ask the coordinator, on this node or another. `on_codes` is called once with an error code
     for each partition, perhaps before this returns."""
     _Asking(node, joining, on_codes, verify_only).ask()
@@ -47,7 +49,7 @@ def ask_coordinator(node: Node, joining: Joining, on_codes: OnCodes, *, verify_o
 
 def submit(
     node: Node,
-    joining: Joining,
+    joining: JoiningPartitions,
     on_response: Callable[[AddPartitionsToTxnResponse], None],
     *,
     verify_only: bool,
@@ -87,7 +89,9 @@ def submit(
 class _Asking:
     """One question."""
 
-    def __init__(self, node: Node, joining: Joining, on_codes: OnCodes, verify_only: bool) -> None:
+    def __init__(
+        self, node: Node, joining: JoiningPartitions, on_codes: OnCodes, verify_only: bool
+    ) -> None:
         self._node = node
         self._joining = joining
         self._on_codes = on_codes

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNCHECKED_BYTES_MAX: Final = 64 << 20
 
 
-class Judged(NamedTuple):
+class BatchVerdict(NamedTuple):
     """What the check of a batch has found: it may be appended, or the error and its records."""
 
     admitted: Admitted | None
@@ -44,12 +44,12 @@ class LargeBatch(NamedTuple):
     topic_id: bytes
     partition: int
     records: bytearray
-    check: Callable[[], Judged]
+    check: Callable[[], BatchVerdict]
 
 
 def check_of(
     node: Node, partition: Partition, records: bytearray, now_ms: int
-) -> Callable[[], Judged]:
+) -> Callable[[], BatchVerdict]:
     """Return the check of a batch, for a thread. Raise KafkaError if too many wait for theirs."""
     if node.unchecked_bytes and node.unchecked_bytes + len(records) > UNCHECKED_BYTES_MAX:
         raise KafkaError(
@@ -58,17 +58,17 @@ def check_of(
     return partial(_judged, check_in_thread(partition, records, now_ms), partition, records, now_ms)
 
 
-async def judge(node: Node, batch: LargeBatch) -> Judged:
+async def judge(node: Node, batch: LargeBatch) -> BatchVerdict:
     """Check one batch in the thread."""
     return await node.large_batches.result(node.runtime, batch.check)
 
 
 def _judged(
     check: Callable[[], Admitted], partition: Partition, records: bytearray, now_ms: int
-) -> Judged:
+) -> BatchVerdict:
     with short_turns():  # the event loop waits for half a millisecond at most
         try:
-            return Judged(check())
+            return BatchVerdict(check())
         except KafkaError as error:
             rows = record_errors(records, error, partition.log_config, now_ms, is_large=True)
-            return Judged(None, without_frames(error), tuple(rows))
+            return BatchVerdict(None, without_frames(error), tuple(rows))

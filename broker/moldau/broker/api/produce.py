@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
-from moldau.broker.api.large_batches import Judged, LargeBatch, check_of, judge
+from moldau.broker.api.large_batches import BatchVerdict, LargeBatch, check_of, judge
 from moldau.broker.api.node import Node
 from moldau.broker.api.produce_transaction import (
     NOTHING_CONFIRMED,
-    Confirmed,
+    VerifiedPartitions,
     check_transaction,
     confirm,
 )
@@ -175,7 +175,7 @@ def _append_all(
     node: Node,
     request: ApiRequest,
     message: ProduceRequest,
-    confirmed: Confirmed,
+    confirmed: VerifiedPartitions,
     *,
     is_oversized: bool = False,
 ) -> bool:
@@ -277,7 +277,7 @@ class _Produce:
         node: Node,
         request: ApiRequest,
         acks: int,
-        confirmed: Confirmed,
+        confirmed: VerifiedPartitions,
         *,
         is_transactional: bool = False,
     ) -> None:
@@ -300,7 +300,7 @@ class _Produce:
         self.large: list[LargeBatch] = []
 
     def append(
-        self, place: Place, records: Any, judged: Judged | None = None
+        self, place: Place, records: Any, judged: BatchVerdict | None = None
     ) -> PartitionProduceResponse | None:
         """Append the batch and return the response, which is final unless in `pending`. None, if
         nothing was done, because the batch is to be `judged` first."""
@@ -356,7 +356,7 @@ class _Produce:
         partition: Partition | None,
         records: Any,
         error: KafkaError,
-        judged: Judged | None = None,
+        judged: BatchVerdict | None = None,
     ) -> PartitionProduceResponse:
         """Count a refused batch and return the response. `partition` refused it; None if the
         request was refused before its partition was known."""
@@ -447,7 +447,7 @@ class _Produce:
         partition: Partition | None,
         records: Any,
         error: KafkaError,
-        judged: Judged | None,
+        judged: BatchVerdict | None,
     ) -> PartitionProduceResponse:
         """Return the response for a rejected batch. `partition` rejected it; None if the request
         was rejected before its partition was known."""

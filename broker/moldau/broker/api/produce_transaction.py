@@ -24,7 +24,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.api.joining import ask_coordinator, verifies
-from moldau.broker.coordinator.transaction.membership import Joining
+from moldau.broker.coordinator.transaction.membership import JoiningPartitions
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.broker.coordinator.transaction.state import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -59,7 +59,7 @@ _LATER: Final = frozenset(
 """Errors after which the client sends the batch again."""
 
 
-class Confirmed(NamedTuple):
+class VerifiedPartitions(NamedTuple):
     """The coordinator's answers about the partitions of one request."""
 
     codes: Codes
@@ -67,11 +67,14 @@ class Confirmed(NamedTuple):
     """What each partition knew of the producer when the coordinator was asked."""
 
 
-NOTHING_CONFIRMED: Final = Confirmed({}, {})
+NOTHING_CONFIRMED: Final = VerifiedPartitions({}, {})
 
 
 def confirm(
-    node: Node, request: ApiRequest, message: ProduceRequest, on_done: Callable[[Confirmed], bool]
+    node: Node,
+    request: ApiRequest,
+    message: ProduceRequest,
+    on_done: Callable[[VerifiedPartitions], bool],
 ) -> None:
     """Ask the coordinator about the partitions in which the request begins a transaction.
     `on_done` appends the batches. It is called once, perhaps before this returns; if not, the
@@ -107,9 +110,9 @@ def confirm(
         len(data.records or b"") for topic in message.topic_data for data in topic.partition_data
     )
     if node.unconfirmed_bytes and node.unconfirmed_bytes + size_bytes > UNCONFIRMED_BYTES_MAX:
-        on_done(Confirmed(dict.fromkeys(seen, ErrorCode.COORDINATOR_NOT_AVAILABLE), seen))
+        on_done(VerifiedPartitions(dict.fromkeys(seen, ErrorCode.COORDINATOR_NOT_AVAILABLE), seen))
         return
-    joining = Joining(transactional_id, producer, frozenset(seen), client_version)
+    joining = JoiningPartitions(transactional_id, producer, frozenset(seen), client_version)
     is_answered, held_bytes = False, 0
 
     def on_codes(codes: Codes) -> None:
@@ -118,7 +121,7 @@ def confirm(
         node.unconfirmed_bytes -= held_bytes
         has_ended = True
         try:
-            has_ended = on_done(Confirmed(codes, seen))
+            has_ended = on_done(VerifiedPartitions(codes, seen))
         finally:
             if has_ended:
                 request.release_order()
@@ -159,7 +162,7 @@ def is_open(partition: Partition, producer: Producer) -> bool:
 
 
 def check_transaction(
-    node: Node, partition: Partition, records: Any, confirmed: Confirmed, version: int
+    node: Node, partition: Partition, records: Any, confirmed: VerifiedPartitions, version: int
 ) -> None:
     """Raise KafkaError if these records of a transaction may not be taken."""
     producer = Producer(*_producer(records, PRODUCER_AT))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.broker.api.gate import is_allowed
 from moldau.broker.api.refusal import Lead, lead_of, message_of
 from moldau.broker.api.share_acknowledging import (
-    Acknowledging,
+    RequestAcknowledgements,
     acknowledgements_of,
     serves_share_groups,
     session_key,
@@ -60,12 +60,12 @@ def serve(node: Node, request: ApiRequest) -> None:
             if session is not None:
                 node.shares.release(key, session.places)
 
-    acknowledging = Acknowledging(node, request, key, message, answer)
+    acknowledging = RequestAcknowledgements(node, request, key, message, answer)
     acknowledging.begin(acknowledgements_of(message.topics))
 
 
 def _response(
-    node: Node, request: ApiRequest, key: SessionKey, acknowledging: Acknowledging
+    node: Node, request: ApiRequest, key: SessionKey, acknowledging: RequestAcknowledgements
 ) -> ShareAcknowledgeResponse:
     topics: dict[bytes, list[PartitionData]] = {}
     leads: dict[int, Lead] = {}

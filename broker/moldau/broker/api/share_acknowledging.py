@@ -84,7 +84,7 @@ def acknowledgements_of(
     ]
 
 
-class Acknowledging:
+class RequestAcknowledgements:
     """The acknowledgements of one request. `then` is called once, when all are stored or
     refused."""
 

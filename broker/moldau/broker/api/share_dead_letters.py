@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from moldau.broker.api.metadata import create_topics
 from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.replication.later_slice import LaterSlice
-from moldau.broker.replication.purgatory import Delayed, Pause
+from moldau.broker.replication.purgatory import DelayedOperation, Pause
 from moldau.broker.share.batches import read_batches
 from moldau.errors import CorruptRecord, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -336,7 +336,7 @@ def _records_between(batch: Batch, first: int, last: int, limit: int) -> list[Re
     return found
 
 
-class _Waiting(Delayed):
+class _Waiting(DelayedOperation):
     """Copies that are not on enough replicas yet."""
 
     __slots__ = ("_last_offset", "_partition", "_then")

@@ -22,7 +22,7 @@ from moldau.broker.api.delayed_answer import DelayedAnswer, session_of
 from moldau.broker.api.gate import allowed, is_allowed
 from moldau.broker.api.refusal import NO_EPOCH, Lead, client_error_by_id, lead_of, message_of
 from moldau.broker.api.share_acknowledging import (
-    Acknowledging,
+    RequestAcknowledgements,
     acknowledgements_of,
     serves_share_groups,
     session_key,
@@ -164,7 +164,9 @@ class ShareFetch(DelayedAnswer):
         """The records that come later, by share partition and offset."""
         self._is_fetched = False
         self._readable: Collection[bytes] = ()
-        self._acknowledging = Acknowledging(node, request, key, message, self._end_if_complete)
+        self._acknowledging = RequestAcknowledgements(
+            node, request, key, message, self._end_if_complete
+        )
 
     def begin(self) -> None:
         """Note the acknowledgements, then give records or wait for some."""

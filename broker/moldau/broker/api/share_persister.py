@@ -23,7 +23,7 @@ from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.share.combining import AT_ONCE
 from moldau.broker.coordinator.share.state import SharePartitionKey
 from moldau.broker.replication.purgatory import Pause
-from moldau.broker.share.persister import Loaded
+from moldau.broker.share.persister import StoredState
 from moldau.broker.share.piece import StoredRun
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import write_share_group_state as writing
@@ -99,7 +99,7 @@ class SharePersister:
                 )
                 for each in result.state_batches
             )
-            then(Loaded(result.state_epoch, result.start_offset, runs))
+            then(StoredState(result.state_epoch, result.start_offset, runs))
 
         self.send(key, READ, asked, loaded)
 

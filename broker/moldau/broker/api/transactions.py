@@ -18,7 +18,7 @@ from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
 from moldau.broker.coordinator.regular_expression import compiled
 from moldau.broker.coordinator.transaction.ending import end_transaction
 from moldau.broker.coordinator.transaction.listing import NAMES, describe, listed
-from moldau.broker.coordinator.transaction.membership import Joining, results
+from moldau.broker.coordinator.transaction.membership import JoiningPartitions, results
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.broker.coordinator.transaction.state import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -92,9 +92,9 @@ def _put(
     )
 
 
-def _joining_of(asked: AddPartitionsToTxnTransaction) -> Joining:
+def _joining_of(asked: AddPartitionsToTxnTransaction) -> JoiningPartitions:
     producer = Producer(asked.producer_id, asked.producer_epoch)
-    return Joining(
+    return JoiningPartitions(
         asked.transactional_id, producer, partitions_of(asked.topics), client_version=_VERSION_TWO
     )
 
@@ -125,7 +125,9 @@ def _add_of_client(node: Node, request: ApiRequest, message: AddPartitionsToTxnR
                 row.partition_error_code = code_for(error, version)
         request.answer(response)
 
-    submit(node, Joining(transactional_id, producer, partitions), answer, verify_only=False)
+    submit(
+        node, JoiningPartitions(transactional_id, producer, partitions), answer, verify_only=False
+    )
 
 
 def _unusable(
@@ -167,7 +169,7 @@ def serve_add_offsets(node: Node, request: ApiRequest) -> None:
         found = KafkaError(ErrorCode(topic.results_by_partition[0].partition_error_code))
         request.answer(AddOffsetsToTxnResponse(error_code=code_for(found, version)))
 
-    joining = Joining(message.transactional_id, producer, partitions)
+    joining = JoiningPartitions(message.transactional_id, producer, partitions)
     submit(node, joining, answer, verify_only=False)
 
 

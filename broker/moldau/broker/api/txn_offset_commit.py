@@ -17,7 +17,7 @@ from moldau.broker.coordinator.group.transactional_commits import (
     commit_in_transaction,
     refused_in_transaction,
 )
-from moldau.broker.coordinator.transaction.membership import Joining
+from moldau.broker.coordinator.transaction.membership import JoiningPartitions
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.broker.coordinator.transaction.state import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -95,7 +95,9 @@ def serve(node: Node, request: ApiRequest) -> None:
         else:
             answer(KafkaError(_code_for(code, version)))
 
-    joining = Joining(message.transactional_id, producer, frozenset((place,)), client_version)
+    joining = JoiningPartitions(
+        message.transactional_id, producer, frozenset((place,)), client_version
+    )
     ask_coordinator(node, joining, on_codes, verify_only=version < _BUMPS_SINCE)
 
 

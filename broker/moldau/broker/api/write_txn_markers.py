@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from moldau.broker.api.together import PartialAnswers
 from moldau.broker.log.marker import Marker
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import DelayedOperation
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -120,7 +120,7 @@ def _code_of(answer: Response | KafkaError) -> ErrorCode:
     return answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
 
 
-class _Waiting(Delayed):
+class _Waiting(DelayedOperation):
     """A marker that is not on enough replicas yet."""
 
     __slots__ = ("_last_offset", "_on_written", "_partition")

@@ -24,7 +24,7 @@ from moldau.broker.log.meta_properties import (
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import (
     BOOTSTRAP,
-    Heading,
+    SnapshotHeader,
     SnapshotId,
     read_snapshot,
     write_snapshot,
@@ -112,7 +112,9 @@ def format_storage(
 
 def _format(files: Files, plan: Plan, path: str, directory_id: Uuid, now_ms: int) -> None:
     files.make_dirs(path)
-    heading = Heading(epoch=0, last_contained_timestamp_ms=0, now_ms=now_ms, voters=_SETTINGS)
+    heading = SnapshotHeader(
+        epoch=0, last_contained_timestamp_ms=0, now_ms=now_ms, voters=_SETTINGS
+    )
     batches = batches_of(plan.bootstrap, _metadata_version(plan.bootstrap), now_ms)
     write_snapshot(files, f"{path}/{BOOTSTRAP}", heading, batches)
     voters = plan.first_voters
@@ -120,7 +122,7 @@ def _format(files: Files, plan: Plan, path: str, directory_id: Uuid, now_ms: int
         voters = (Voter(plan.node_id, directory_id, plan.controller_endpoints),)
     if path == plan.metadata_directory and voters:
         files.make_dirs(f"{path}/{DIRECTORY}")
-        first = Heading(0, now_ms, now_ms, Voters(DYNAMIC, voters))
+        first = SnapshotHeader(0, now_ms, now_ms, Voters(DYNAMIC, voters))
         write_snapshot(files, f"{path}/{DIRECTORY}/{_FIRST.file_name}", first, [])
     meta = MetaProperties(plan.cluster_id, plan.node_id, directory_id)
     write_meta_properties(files, path, meta)

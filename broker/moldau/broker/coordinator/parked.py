@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import DelayedOperation
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class CommitWatch:
         self._partition = partition
         self._timeout_ms = timeout_ms
         self._monotonic_ns = monotonic_ns
-        self._waiting: Waiting | None = None
+        self._waiting: ParkedAnswers | None = None
         self._is_over = False
 
     def begin(self) -> None:
@@ -114,11 +114,11 @@ class CommitWatch:
             self._watch(max(self._timeout_ms() - waited_ms, 0))
 
     def _watch(self, timeout_ms: int) -> None:
-        self._waiting = Waiting(self, self.decisions.waiting_since_ns)
+        self._waiting = ParkedAnswers(self, self.decisions.waiting_since_ns)
         self._purgatory.watch(self._waiting, (self._partition,), timeout_ms)
 
 
-class Waiting(Delayed):
+class ParkedAnswers(DelayedOperation):
     """The parked answers of a shard in the purgatory."""
 
     __slots__ = ("_since_ns", "_watch")

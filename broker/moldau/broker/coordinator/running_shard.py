@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 
-class Encoding(NamedTuple):
+class BatchEncoding(NamedTuple):
     """How records are encoded as batches."""
 
     schema: CoordinatorLog
@@ -71,7 +71,7 @@ class ShardLog:
 
     __slots__ = ("_encoding", "_leader_id", "_partition")
 
-    def __init__(self, partition: Partition, encoding: Encoding) -> None:
+    def __init__(self, partition: Partition, encoding: BatchEncoding) -> None:
         self._partition = partition
         self._leader_id = partition.leader_id if partition.is_leader else None
         """The id of this node, if it leads."""
@@ -198,7 +198,7 @@ class RunningShard(Generic[S]):
 
     def _make_decisions(self) -> DecisionRuntime[S, LogRecord]:
         services, partition = self._services, self.partition
-        encoding = Encoding(
+        encoding = BatchEncoding(
             services.schema, services.terms, services.runtime.clock.wall_ms, services.log
         )
         hooks: Hooks[LogRecord] = Hooks(

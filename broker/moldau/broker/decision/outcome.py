@@ -79,7 +79,7 @@ def give_all(answers: tuple[Answer, ...]) -> None:
             give_all(answers[given:])
 
 
-class Parked(Generic[R]):
+class ParkedOutcome(Generic[R]):
     """The answers and effects of one outcome, which wait until its records, and all before them,
     are committed.
 

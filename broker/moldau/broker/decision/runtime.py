@@ -43,7 +43,7 @@ from moldau.broker.decision.outcome import (
     Answer,
     Effect,
     Outcome,
-    Parked,
+    ParkedOutcome,
     Ticket,
     give,
     give_all,
@@ -160,7 +160,7 @@ class DecisionRuntime(Generic[C, R]):
         self._monotonic_ns = monotonic_ns
         self._gathered: deque[Outcome[R]] = deque()
         self._gathered_name = _REQUEST
-        self._parked: deque[Parked[R]] = deque()
+        self._parked: deque[ParkedOutcome[R]] = deque()
         self._is_releasing = False
         self._left_to_caller: Ticket | None = None
 
@@ -445,7 +445,9 @@ class DecisionRuntime(Generic[C, R]):
             return
         parked = self._parked
         end_offset, since_ns = self._log.end_offset, self._monotonic_ns()
-        parked.append(Parked(self.leader_epoch, end_offset, records, answers, since_ns, effects))
+        parked.append(
+            ParkedOutcome(self.leader_epoch, end_offset, records, answers, since_ns, effects)
+        )
         if len(parked) == 1:
             self._hooks.on_parked()
         if self._on_committed is not None:

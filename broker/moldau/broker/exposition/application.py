@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from moldau.broker.exposition.recent import Recent
-from moldau.broker.exposition.scrape import Observed, Scraper, Turn
+from moldau.broker.exposition.scrape import ScrapedNode, Scraper, Turn
 from moldau.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Observable(Protocol):
 
     def health(self) -> Health: ...
 
-    def observed(self) -> Observed: ...
+    def observed(self) -> ScrapedNode: ...
 
 
 class Observer(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.exposition.application import Health
-from moldau.broker.exposition.scrape import Observed
+from moldau.broker.exposition.scrape import ScrapedNode
 from moldau.broker.server.lifecycle import BrokerState
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class ObservedBroker:
     def _states(self) -> Mapping[str, RunningService | None]:
         return {} if self._services is None else self._services.states()
 
-    def observed(self) -> Observed:
+    def observed(self) -> ScrapedNode:
         """Return its parts."""
         broker = self._broker
-        return Observed(
+        return ScrapedNode(
             node_id=broker.node.node_id,
             registry=broker.node.metrics,
             network=broker.network_metrics,
@@ -82,10 +82,10 @@ class ObservedController:
             return Health(is_alive=True, is_ready=False, text="the quorum has no leader")
         return Health(is_alive=True, is_ready=True, text=f"the quorum is led by {leader}")
 
-    def observed(self) -> Observed:
+    def observed(self) -> ScrapedNode:
         """Return its parts."""
         node = self._node
-        return Observed(
+        return ScrapedNode(
             node_id=node.node_id,
             registry=node.registry,
             network=node.network_metrics,

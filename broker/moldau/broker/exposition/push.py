@@ -18,7 +18,7 @@ from moldau.metrics.otlp import Times, metric_messages
 from moldau.plugins.layers import platform_version
 
 if TYPE_CHECKING:
-    from moldau.broker.exposition.scrape import Observed
+    from moldau.broker.exposition.scrape import ScrapedNode
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -61,7 +61,7 @@ class MetricsPush:
             self._metrics(observed),
         )
 
-    async def _metrics(self, observed: Observed) -> AsyncIterator[bytes]:
+    async def _metrics(self, observed: ScrapedNode) -> AsyncIterator[bytes]:
         times = Times(self._started_ns, self._clock.wall_ms() * _NS_PER_MS)
         async for metric in self._scraper.metrics(observed):
             for each in metric_messages(metric, times):

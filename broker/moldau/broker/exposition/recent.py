@@ -23,7 +23,7 @@ from moldau.metrics.ring import BLOCK, EVERY_MS, Block, Ring
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
-    from moldau.broker.exposition.scrape import Observed, Turn
+    from moldau.broker.exposition.scrape import ScrapedNode, Turn
     from moldau.broker.replication.traffic import TopicTraffic
     from moldau.runtime import Clock
 
@@ -55,7 +55,7 @@ class Recent:
         """How long it is to the time of the next sample."""
         return (EVERY_MS - self._clock.wall_ms() % EVERY_MS) / _MS_PER_S
 
-    async def sample(self, observed: Observed, at_ms: int | None = None) -> None:
+    async def sample(self, observed: ScrapedNode, at_ms: int | None = None) -> None:
         """Take a sample, of the time `at_ms` or of now."""
         node = observed.node
         if node is None:
@@ -75,7 +75,7 @@ class Recent:
         groups = [(name, (lag,)) for name, lag in group_lags.items()]
         self._groups.add(now_ms, await self._blocks(groups))
 
-    def answer(self, observed: Observed, topic: str | None, group: str | None) -> dict[str, Any]:
+    def answer(self, observed: ScrapedNode, topic: str | None, group: str | None) -> dict[str, Any]:
         """Return what `/history` says of a topic, of a group or of the node."""
         ring, name = self._topics, topic or ALL
         columns: tuple[str, ...] = TRAFFIC if topic is None else TOPIC_COLUMNS

@@ -168,7 +168,7 @@ _NS_PER_S: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ScrapedNode:
     """The parts of a running node that a scrape reads."""
 
     node_id: int
@@ -219,7 +219,7 @@ class Scraper:
         self._log_end = 0
         self._version = platform_version()  # read from files: not at each scrape
 
-    async def scrape(self, observed: Observed | None) -> AsyncIterator[bytes]:
+    async def scrape(self, observed: ScrapedNode | None) -> AsyncIterator[bytes]:
         """Yield the text in pieces. Without a node (it starts) there is only the process."""
         page = await self._page(observed)
         for piece in page.pieces():
@@ -230,7 +230,7 @@ class Scraper:
                 async for text in declared(each, self._clock, self._turn):
                     yield text.encode()
 
-    async def metrics(self, observed: Observed) -> AsyncIterator[Metric]:
+    async def metrics(self, observed: ScrapedNode) -> AsyncIterator[Metric]:
         """Yield the same as values, in slices too."""
         page = await self._page(observed)
         for metric in page.metrics():
@@ -241,7 +241,7 @@ class Scraper:
                 yield metric
                 await self._turn()
 
-    async def _page(self, observed: Observed | None) -> Page:
+    async def _page(self, observed: ScrapedNode | None) -> Page:
         clock, page = self._clock, Page()
         began = clock.monotonic_ns()
         for _ in self._parts(page, observed):
@@ -250,7 +250,7 @@ class Scraper:
                 began = clock.monotonic_ns()
         return page
 
-    def _parts(self, page: Page, observed: Observed | None) -> Iterator[None]:
+    def _parts(self, page: Page, observed: ScrapedNode | None) -> Iterator[None]:
         now_ns = self._clock.monotonic_ns()
         elapsed_s = max(1e-9, (now_ns - self._scraped_ns) / _NS_PER_S)
         self._scraped_ns = now_ns

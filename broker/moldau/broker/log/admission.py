@@ -23,7 +23,7 @@ from moldau.records import (
     InvalidTimestamp,
     OversizedRecords,
     Rules,
-    Validated,
+    ValidatedBatch,
     compress,
     open_batch,
     stamp,
@@ -116,7 +116,7 @@ def too_large(size: int, config: LogConfig) -> KafkaError:
     )
 
 
-def _check_time(found: Validated, config: LogConfig, now_ms: int) -> None:
+def _check_time(found: ValidatedBatch, config: LogConfig, now_ms: int) -> None:
     oldest, newest = found.timestamp_min, found.timestamp_max
     if oldest > NO_TIMESTAMP and now_ms - oldest > config.timestamp_before_max_ms:
         raise KafkaError(

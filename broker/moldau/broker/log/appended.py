@@ -12,7 +12,7 @@ from moldau.broker.log.file_pool import NO_POOL, FilePool
 from moldau.deferred import dataclass
 
 
-class Appended(NamedTuple):
+class AppendInfo(NamedTuple):
     """The result of an append."""
 
     first_offset: int

@@ -29,10 +29,10 @@ from moldau.broker.log.admission import (
     stamped,
     too_large,
 )
-from moldau.broker.log.appended import Appended
+from moldau.broker.log.appended import AppendInfo
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_state import Origin, ProducerAppend
-from moldau.broker.log.rolling import Rolling
+from moldau.broker.log.rolling import SegmentRoller
 from moldau.broker.log.state import LogState
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -52,10 +52,10 @@ _NEVER = -1
 _LAST = (1 << 63) - 1
 
 AppendedFields: TypeAlias = tuple[int, int, int, bool]
-"""The fields of an `Appended`, as a plain tuple, which is cheaper to make."""
+"""The fields of an `AppendInfo`, as a plain tuple, which is cheaper to make."""
 
 
-class Appending:
+class LogAppender:
     """The part of a log that appends."""
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Appending:
         "_usual_rules",
     )
 
-    def __init__(self, state: LogState, rolling: Rolling) -> None:
+    def __init__(self, state: LogState, rolling: SegmentRoller) -> None:
         self._state = state
         self._rolling = rolling
         self.learn(state.config)
@@ -124,7 +124,7 @@ class Appending:
 
     def append_batch(self, records: Buffer, leader_epoch: int, now_ms: int) -> AppendedFields:
         """Assign offsets to the one batch of a client, and write it. Return the fields of an
-        `Appended`.
+        `AppendInfo`.
 
         Writable bytes are stamped in place. A KafkaError rejects the batch.
         """
@@ -235,7 +235,7 @@ class Appending:
         one batch of records without a producer, or any number of batches with one.
 
         The sequences of producers are not checked, so no batch is taken for a duplicate.
-        `transaction_version` is that of transaction markers. Return the fields of an `Appended`.
+        `transaction_version` is that of transaction markers. Return the fields of an `AppendInfo`.
         """
         if _producer_id(batches)[0] < 0:
             return self.append_batch(batches, leader_epoch, now_ms)
@@ -261,14 +261,14 @@ class Appending:
         *,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
-    ) -> Appended:
+    ) -> AppendInfo:
         """Assign offsets to batches and write them: one from a client, or any number of this node's
         own.
 
         Writable bytes of a client are stamped in place. A KafkaError rejects all batches.
         """
         if origin is Origin.CLIENT:
-            return Appended(*self.append_batch(records, leader_epoch, now_ms))
+            return AppendInfo(*self.append_batch(records, leader_epoch, now_ms))
         state = self._state
         if state.failure is not None:
             state.refuse_failed()
@@ -276,9 +276,9 @@ class Appending:
         base = state.log_end_offset
         data, end = stamped(records, base, leader_epoch, append_time_ms)
         self._append_stamped(data, Origin.COORDINATOR, now_ms, transaction_version)
-        return Appended(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
+        return AppendInfo(base, end - 1, NO_APPEND_TIME if append_time_ms is None else now_ms)
 
-    def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
+    def append_as_follower(self, records: Buffer, now_ms: int) -> AppendInfo:
         """Write batches unchanged from the leader. An incomplete batch at the end is left out.
 
         Raise KafkaError if a checksum is wrong, or if the batches do not continue this log.
@@ -290,7 +290,7 @@ class Appending:
 
     def _append_stamped(
         self, records: Buffer, origin: Origin, now_ms: int, transaction_version: int
-    ) -> Appended:
+    ) -> AppendInfo:
         """Write batches that have their offsets, as many at once as fit into a segment."""
         state = self._state
         batches = checked_batches(records, state.log_end_offset)
@@ -325,7 +325,7 @@ class Appending:
             state.fail(error)
         if state.oldest_unflushed_ms is None:
             state.oldest_unflushed_ms = now_ms
-        return Appended(batches[0].header.base_offset, state.log_end_offset - 1)
+        return AppendInfo(batches[0].header.base_offset, state.log_end_offset - 1)
 
     def _prepared(
         self, batches: Sequence[Batch], origin: Origin, transaction_version: int

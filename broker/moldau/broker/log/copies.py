@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.ids import Uuid
 
 
-class Left(NamedTuple):
+class LeftDirectory(NamedTuple):
     """A `-future` directory that was found, and the known facts about the log in it."""
 
     path: str
@@ -32,7 +32,7 @@ class Copies:
     """The copies from and to one directory; see the module."""
 
     def __init__(self, state: DirectoryState, checkpoints: Checkpoints) -> None:
-        self.left: dict[TopicPartition, Left] = {}
+        self.left: dict[TopicPartition, LeftDirectory] = {}
         """Copies to this directory that an earlier run did not finish."""
         self.departing: set[TopicPartition] = set()
         """Logs that are being copied to another directory. They are not compacted."""

@@ -35,7 +35,7 @@ from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH, write_clean_shutdo
 from moldau.broker.log.copies import Copies
 from moldau.broker.log.directory_state import DirectoryState
 from moldau.broker.log.file_pool import NO_POOL, FilePool
-from moldau.broker.log.loading import ConfigOf, Loading
+from moldau.broker.log.loading import ConfigOf, DirectoryLoader
 from moldau.broker.log.log import Owner
 from moldau.broker.log.meta_properties import MetaProperties, read_meta_properties
 from moldau.broker.log.partitions import Partitions
@@ -152,7 +152,7 @@ class LogDirectory:
     def load(self, config_of: ConfigOf, now_ms: int) -> None:
         """Open every log in the directory, recovering those that need it."""
         try:
-            loading = Loading(self, config_of, now_ms)
+            loading = DirectoryLoader(self, config_of, now_ms)
             self.was_clean, self.broker_epoch = loading.was_clean, loading.broker_epoch
             loading.run()
         except (OSError, CorruptLog) as error:

@@ -13,7 +13,7 @@ from moldau.broker.log.flush import FlushJob
 from moldau.broker.log.state import LogState
 
 
-class Flushing:
+class LogFlusher:
     """The part of a log that makes it durable."""
 
     __slots__ = ("_found_end", "_state")

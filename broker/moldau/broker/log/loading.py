@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import write_offsets
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH, take_clean_shutdown
-from moldau.broker.log.copies import Left
+from moldau.broker.log.copies import LeftDirectory
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.names import TopicPartition
@@ -32,7 +32,7 @@ ConfigOf: TypeAlias = Callable[[TopicPartition, Uuid | None], LogConfig]
 """Returns the settings of a log that was found, by partition and topic id."""
 
 
-class Loading:
+class DirectoryLoader:
     """One loading of one directory."""
 
     def __init__(self, directory: LogDirectory, config_of: ConfigOf, now_ms: int) -> None:
@@ -97,7 +97,7 @@ class Loading:
                 self._directory.removals.add(path, self._now_ms)
             else:
                 # The points belong to the log, and its copy was not closed cleanly.
-                left[partition] = Left(path, Opening(self._now_ms, is_there=True))
+                left[partition] = LeftDirectory(path, Opening(self._now_ms, is_there=True))
 
     def _opening(self, partition: TopicPartition) -> Opening:
         """Return the facts about a log from the checkpoints."""

@@ -1,12 +1,12 @@
 """One partition's log, as the common interface of its parts.
 
-    appending       a batch at the log's end                        `Appending`
-    reading         slices, batches, offsets by timestamp           `Reading`
+    appending       a batch at the log's end                        `LogAppender`
+    reading         slices, batches, offsets by timestamp           `SegmentsReader`
     retention       the log's start, and the segments before it     `Retention`
     truncation      the log's end moved back                        `Truncation`
-    flushing        making records durable, and closing             `Flushing`
-    replacing       cleaned segments in the place of others         `Replacing`
-    rolling         a new segment                                   `Rolling`
+    flushing        making records durable, and closing             `LogFlusher`
+    replacing       cleaned segments in the place of others         `SegmentReplacer`
+    rolling         a new segment                                   `SegmentRoller`
 
 They share one `LogState`, whose docstring has the invariants. An append is one write of the
 received bytes, stamped in place. The bytes are in the page cache when `append_...` returns. They
@@ -25,20 +25,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moldau.broker.log.appended import Appended as Appended
+from moldau.broker.log.appended import AppendInfo as AppendInfo
 from moldau.broker.log.appended import Owner as Owner
-from moldau.broker.log.appending import Appending
+from moldau.broker.log.appending import LogAppender
 from moldau.broker.log.flush import Durability
-from moldau.broker.log.flushing import Flushing
+from moldau.broker.log.flushing import LogFlusher
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
 from moldau.broker.log.producer_state import ProducerState
-from moldau.broker.log.reading import Reading
+from moldau.broker.log.reading import SegmentsReader
 from moldau.broker.log.recovery import Opening, RecoveredLog, open_directory
-from moldau.broker.log.replacing import Replacing
+from moldau.broker.log.replacing import SegmentReplacer
 from moldau.broker.log.retention import Retention
-from moldau.broker.log.rolling import Rolling
+from moldau.broker.log.rolling import SegmentRoller
 from moldau.broker.log.segments import Segments
 from moldau.broker.log.state import LogState
 from moldau.broker.log.truncation import LogHistory, Truncation, save_epochs
@@ -57,13 +57,13 @@ class PartitionLog:
         self.state = state
         self.notes = found.notes
         """The repairs that were made when the log was opened, in words."""
-        self.rolling = Rolling(state)
-        self.replacing = Replacing(state)
-        self.appending = Appending(state, self.rolling)
-        self.reading = Reading(state)
+        self.rolling = SegmentRoller(state)
+        self.replacing = SegmentReplacer(state)
+        self.appending = LogAppender(state, self.rolling)
+        self.reading = SegmentsReader(state)
         self.retention = Retention(state, self.rolling, self.replacing)
         self.truncation = Truncation(state, self.reading, self.replacing)
-        self.flushing = Flushing(state)
+        self.flushing = LogFlusher(state)
         # The methods of every request, without another call in between.
         self.append_usual = self.appending.append_usual
         self.append_batch = self.appending.append_batch
@@ -184,7 +184,7 @@ class PartitionLog:
     # Reading.
 
     def batches(self, offset: int, upper_offset: int | None = None) -> Iterator[Batch]:
-        """Iterate over batches, like `Reading.batches`."""
+        """Iterate over batches, like `SegmentsReader.batches`."""
         return self.reading.batches(offset, upper_offset)
 
     # Moving the start and the end.
@@ -218,7 +218,7 @@ class PartitionLog:
     # Durability and service.
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Make the log durable, like `Flushing.flush`."""
+        """Make the log durable, like `LogFlusher.flush`."""
         self.flushing.flush(is_last=is_last)
 
     def configure(self, config: LogConfig) -> None:

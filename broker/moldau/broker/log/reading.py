@@ -18,7 +18,7 @@ from moldau.errors import CorruptRecord
 from moldau.records import Batch
 
 
-class Reading:
+class SegmentsReader:
     """The part of a log that reads."""
 
     __slots__ = ("_bound", "_state")

@@ -14,7 +14,7 @@ from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
 
 
-class Replacing:
+class SegmentReplacer:
     """The part of a log that puts cleaned segments in place."""
 
     __slots__ = ("_pending", "_state")

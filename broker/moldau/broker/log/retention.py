@@ -19,8 +19,8 @@ from __future__ import annotations
 from moldau.broker.log import names
 from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.log_config import LogConfig
-from moldau.broker.log.replacing import Replacing
-from moldau.broker.log.rolling import Rolling
+from moldau.broker.log.replacing import SegmentReplacer
+from moldau.broker.log.rolling import SegmentRoller
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.segments import Segments
 from moldau.broker.log.state import LogState
@@ -32,7 +32,7 @@ class Retention:
 
     __slots__ = ("_replacing", "_rolling", "_state")
 
-    def __init__(self, state: LogState, rolling: Rolling, replacing: Replacing) -> None:
+    def __init__(self, state: LogState, rolling: SegmentRoller, replacing: SegmentReplacer) -> None:
         self._state = state
         self._rolling = rolling
         self._replacing = replacing

@@ -11,7 +11,7 @@ from moldau.broker.log.state import LogState
 from moldau.records import BatchHeader
 
 
-class Rolling:
+class SegmentRoller:
     """The part of a log that begins segments."""
 
     __slots__ = ("_state",)

@@ -13,8 +13,9 @@ Invariants:
 * After an OSError from the disk (`failure`) nothing is written any more, because it is unknown
   which bytes reached the disk. The log's owner takes the directory out of service.
 
-There is one state, and each part of a log (`Appending`, `Reading`, `Retention`, ...) holds it. So a
-part has only the methods of its own noun, and the hot ones pay for one attribute and no call.
+There is one state, and each part of a log (`LogAppender`, `SegmentsReader`, `Retention`, ...) holds
+it. So a part has only the methods of its own noun, and the hot ones pay for one attribute and no
+call.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from moldau.broker.log.checkpoint import write_pairs
 from moldau.broker.log.gaplessness import lower_mark
 from moldau.broker.log.leader_epochs import EpochEntry, LeaderEpochs
 from moldau.broker.log.producer_state import ProducerStateEntry
-from moldau.broker.log.reading import Reading
+from moldau.broker.log.reading import SegmentsReader
 from moldau.broker.log.recovery import recall_batches, replay
-from moldau.broker.log.replacing import Replacing
+from moldau.broker.log.replacing import SegmentReplacer
 from moldau.broker.log.segment import Segment
 from moldau.broker.log.state import LogState
 from moldau.deferred import dataclass
@@ -49,7 +49,9 @@ class Truncation:
 
     __slots__ = ("_reading", "_replacing", "_state")
 
-    def __init__(self, state: LogState, reading: Reading, replacing: Replacing) -> None:
+    def __init__(
+        self, state: LogState, reading: SegmentsReader, replacing: SegmentReplacer
+    ) -> None:
         self._state = state
         self._reading = reading
         self._replacing = replacing

@@ -11,7 +11,7 @@ from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
     from moldau.broker.main.log_batches import Item
-    from moldau.broker.main.log_dump import Dumped
+    from moldau.broker.main.log_dump import FileDump
 
 _MARK: Final = {"problem": "!! ", "record": "      ", "batch": "  ", "entry": "  ", "line": "  "}
 
@@ -62,7 +62,7 @@ class LogCommand:
         return Exit.DONE
 
 
-def _write(arguments: Namespace, context: Context, dumped: Dumped) -> int:
+def _write(arguments: Namespace, context: Context, dumped: FileDump) -> int:
     """Write a file's items. Return how many of them are problems."""
     problems = 0
     is_named = arguments.json

@@ -38,18 +38,20 @@ from moldau.runtime.files import Files
 _QUORUM_STATE: Final = "quorum-state"
 
 
-class Dumped(NamedTuple):
+class FileDump(NamedTuple):
     """A file and its items, which can be iterated once."""
 
     path: str
     items: Iterator[Item]
 
 
-def dump(files: Files, path: str, options: DumpOptions, *, deep: bool = False) -> Iterator[Dumped]:
+def dump(
+    files: Files, path: str, options: DumpOptions, *, deep: bool = False
+) -> Iterator[FileDump]:
     """Yield a file, or all files of known kinds in a directory, and (`deep`) those of the
     partitions below it. Raise FileNotFoundError if the path does not exist."""
     if not files.stat(path).is_dir:
-        yield Dumped(path, dump_file(files, path, options))
+        yield FileDump(path, dump_file(files, path, options))
         return
     for name in files.list(path):
         below = posixpath.join(path, name)
@@ -57,7 +59,7 @@ def dump(files: Files, path: str, options: DumpOptions, *, deep: bool = False) -
             if deep and parse_partition_dir(name) is not None:
                 yield from dump(files, below, options)
         elif _kind(name) is not None:
-            yield Dumped(below, dump_file(files, below, options))
+            yield FileDump(below, dump_file(files, below, options))
 
 
 def dump_file(files: Files, path: str, options: DumpOptions) -> Iterator[Item]:

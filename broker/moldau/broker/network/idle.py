@@ -14,13 +14,13 @@ from typing import Generic, Protocol, TypeVar
 NO_SLOT = -1
 
 
-class Watched(Protocol):
+class WheelItem(Protocol):
     """An item for the wheel. It stores the number of its slot."""
 
     idle_slot: int
 
 
-W = TypeVar("W", bound=Watched)
+W = TypeVar("W", bound=WheelItem)
 
 
 class IdleWheel(Generic[W]):

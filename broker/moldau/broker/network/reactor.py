@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.network.holds import THROTTLED
 from moldau.broker.network.idle import IdleWheel
 from moldau.broker.network.memory import RequestMemory
-from moldau.logging.gathering import Gathering, SourceGathering
+from moldau.logging.gathering import GatheredWarnings, PeerWarnings
 from moldau.protocol.framing import Tenancy, shared_buffer
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Reactor:
         self.options = options
         self.metrics = metrics
         self.log = log
-        self._gathering = Gathering(log)
-        self._refusals = SourceGathering(log)
+        self._gathering = GatheredWarnings(log)
+        self._refusals = PeerWarnings(log)
         self.buffer = shared_buffer()
         self.tenancy = Tenancy()
         self.memory = RequestMemory(options.queued_request_bytes_max)

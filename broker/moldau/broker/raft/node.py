@@ -27,13 +27,13 @@ from moldau.broker.raft.messages import (
 )
 from moldau.broker.raft.notices import Notices
 from moldau.broker.raft.quorum import Quorum
-from moldau.broker.raft.replica import NEVER, Fetched, FetchOutcome, RaftReplica
+from moldau.broker.raft.replica import NEVER, AfterFetch, FetchOutcome, RaftReplica
 from moldau.broker.raft.snapshots import SnapshotId
 from moldau.broker.raft.snapshotting import SnapshotKeeper
 from moldau.deferred import dataclass
 from moldau.errors import BadData, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import GatheredWarnings
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -154,7 +154,7 @@ class RaftNode:
         self.snapshots = SnapshotKeeper(runtime, quorum)
         self.told_high_watermark = -1
         """The last high watermark of the leader, which this log may not have reached."""
-        self._gathering = Gathering(ground.log, lines=1)
+        self._gathering = GatheredWarnings(ground.log, lines=1)
         self._notices = Notices(ground.log)
         self._voters = quorum.voters
         self._ground = ground
@@ -436,9 +436,9 @@ class RaftNode:
         outcome = core.on_fetched(source, ask, verdict, self._now_ms())
         self._carry_out()
         match outcome.action:
-            case Fetched.NOTHING:
+            case AfterFetch.NOTHING:
                 await self._pause()
-            case Fetched.TRUNCATE:
+            case AfterFetch.TRUNCATE:
                 self._log.info(
                     "cuts off metadata that the leader does not have",
                     leader=source,
@@ -447,10 +447,10 @@ class RaftNode:
                 )
                 quorum.truncate_to(outcome.truncate_to)
                 self._learn_voters()
-            case Fetched.LOAD_SNAPSHOT:
+            case AfterFetch.LOAD_SNAPSHOT:
                 assert outcome.snapshot is not None
                 await self._load_snapshot(source, ask, outcome.snapshot)
-            case Fetched.APPEND:
+            case AfterFetch.APPEND:
                 await self._append(outcome, records)
 
     async def _append(self, outcome: FetchOutcome, records: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.raft.empty_disk import CaughtUp, OthersHaveRecords, VoteWithheld
 from moldau.broker.raft.messages import AnotherLeader, Notice
 from moldau.ids import format_uuid
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import GatheredWarnings
 
 if TYPE_CHECKING:
     from moldau.broker.raft.replica import Member
@@ -23,7 +23,7 @@ class Notices:
 
     def __init__(self, log: Logger) -> None:
         self._log = log
-        self._gathering = Gathering(log, lines=1)
+        self._gathering = GatheredWarnings(log, lines=1)
         self._told_disk = False
 
     def write(self, notice: Notice, now_s: float) -> None:

@@ -38,9 +38,9 @@ from moldau.broker.raft.quorum_state import (
 )
 from moldau.broker.raft.snapshot_retention import FEWEST, KeptSnapshot, SnapshotRetention
 from moldau.broker.raft.snapshots import (
-    Heading,
     Snapshot,
     SnapshotFile,
+    SnapshotHeader,
     SnapshotId,
     list_snapshots,
     read_last_timestamp,
@@ -418,7 +418,7 @@ class Quorum:
         if self._snapshot_end() >= end_offset:
             return None
         snapshot_id = SnapshotId(end_offset, 0 if epoch is None else epoch)
-        heading = Heading(
+        heading = SnapshotHeader(
             snapshot_id.epoch,
             self._timestamp_before(end_offset),
             now_ms,

@@ -99,7 +99,7 @@ class LogView(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RaftTimeouts:
     """Timeouts in milliseconds. Random ones are drawn between once and twice the value."""
 
     election_ms: int = 1000
@@ -165,7 +165,7 @@ class Ready:
     """Whether there is another leader, or another epoch."""
 
 
-class Fetched(Enum):
+class AfterFetch(Enum):
     """The next action of a follower after the answer to its fetch."""
 
     NOTHING = "the answer is late or an error"
@@ -178,13 +178,13 @@ class Fetched(Enum):
 class FetchOutcome:
     """An action of a follower, and its arguments."""
 
-    action: Fetched
+    action: AfterFetch
     truncate_to: int = -1
     snapshot: SnapshotId | None = None
     high_watermark: int = -1
 
 
-_NOTHING: Final = FetchOutcome(Fetched.NOTHING)
+_NOTHING: Final = FetchOutcome(AfterFetch.NOTHING)
 
 
 def _mark_of(leader: Leader) -> int:
@@ -196,7 +196,7 @@ class RaftReplica:
     """The state machine. Call the `on_...` method of each event, then carry out `take_ready()`."""
 
     def __init__(
-        self, member: Member, state: QuorumState, log: LogView, random: Random, timing: Timing
+        self, member: Member, state: QuorumState, log: LogView, random: Random, timing: RaftTimeouts
     ) -> None:
         self.member = member
         self.state = state
@@ -677,10 +677,10 @@ class RaftReplica:
         high_watermark = verdict.high_watermark
         if verdict.diverging is not None:
             end = self._truncation(verdict.diverging)
-            return FetchOutcome(Fetched.TRUNCATE, end, high_watermark=self._log.high_watermark)
+            return FetchOutcome(AfterFetch.TRUNCATE, end, high_watermark=self._log.high_watermark)
         if verdict.snapshot is not None:
-            return FetchOutcome(Fetched.LOAD_SNAPSHOT, snapshot=verdict.snapshot)
-        return FetchOutcome(Fetched.APPEND, high_watermark=high_watermark)
+            return FetchOutcome(AfterFetch.LOAD_SNAPSHOT, snapshot=verdict.snapshot)
+        return FetchOutcome(AfterFetch.APPEND, high_watermark=high_watermark)
 
     def on_snapshot_read(self, now_ms: int) -> None:
         """React to a piece of the leader's snapshot: the leader is alive."""

@@ -69,7 +69,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class SnapshotHeader:
     """The content of a snapshot's opening batch."""
 
     epoch: int
@@ -81,7 +81,7 @@ class Heading:
 class SnapshotFile:
     """A snapshot that is being written, under another name until it is complete and durable."""
 
-    def __init__(self, files: Files, path: str, heading: Heading) -> None:
+    def __init__(self, files: Files, path: str, heading: SnapshotHeader) -> None:
         """Begin to write. Raise OSError if the disk fails."""
         self._files = files
         self._path = path
@@ -115,7 +115,9 @@ class SnapshotFile:
             self._files.remove(self._path + PART)
 
 
-def write_snapshot(files: Files, path: str, heading: Heading, batches: Iterable[bytearray]) -> None:
+def write_snapshot(
+    files: Files, path: str, heading: SnapshotHeader, batches: Iterable[bytearray]
+) -> None:
     """Write a complete snapshot, and replace one of that name. Durable on return."""
     file = SnapshotFile(files, path, heading)
     for batch in batches:
@@ -143,7 +145,7 @@ def _append(file: File, batch: bytearray, offset: int, epoch: int) -> int:
     return last + 1
 
 
-def _opening(heading: Heading) -> bytearray:
+def _opening(heading: SnapshotHeader) -> bytearray:
     header = SnapshotHeaderRecord(
         version=0, last_contained_log_timestamp=heading.last_contained_timestamp_ms
     )
@@ -156,7 +158,7 @@ def _opening(heading: Heading) -> bytearray:
     )
 
 
-def _closing(heading: Heading) -> bytearray:
+def _closing(heading: SnapshotHeader) -> bytearray:
     footer = SnapshotFooterRecord(version=0)
     return encode_control_batch([(ControlType.SNAPSHOT_FOOTER, footer.encode(0))], heading.now_ms)
 

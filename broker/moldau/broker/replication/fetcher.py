@@ -122,7 +122,7 @@ class ReplicaFetchers:
         self._places.clear()
 
 
-class Followed:
+class FollowedReplica:
     """A replica as the core sees it, and the watcher of its changes."""
 
     __slots__ = ("_core", "_ground", "_key", "partition", "rebuild_failures")
@@ -130,7 +130,7 @@ class Followed:
     def __init__(
         self,
         ground: FetcherServices,
-        core: LeaderFetch[Followed],
+        core: LeaderFetch[FollowedReplica],
         key: Key,
         partition: Partition,
     ) -> None:
@@ -184,8 +184,8 @@ class LeaderFetcher:
     def __init__(self, ground: FetcherServices, leader_id: int) -> None:
         self._ground = ground
         self._leader_id = leader_id
-        self._core: LeaderFetch[Followed] = LeaderFetch()
-        self._followed: dict[Key, Followed] = {}
+        self._core: LeaderFetch[FollowedReplica] = LeaderFetch()
+        self._followed: dict[Key, FollowedReplica] = {}
         self._changed = asyncio.Event()
         self._asking: asyncio.Timeout | None = None
         """The wait for a response, which a change of the partitions ends."""
@@ -201,7 +201,7 @@ class LeaderFetcher:
 
     def add(self, key: Key, partition: Partition) -> None:
         """Fetch the partition from now on."""
-        followed = self._followed[key] = Followed(self._ground, self._core, key, partition)
+        followed = self._followed[key] = FollowedReplica(self._ground, self._core, key, partition)
         partition.watchers.add(self._ground.node_id, followed)
         self._core.on_added(key, followed)
         self._on_change()
@@ -304,7 +304,7 @@ class LeaderFetcher:
             forgotten_topics_data=_forgotten(tell.forgotten),
         )
 
-    def _report_refusals(self, refusals: Iterable[Refusal[Followed]]) -> None:
+    def _report_refusals(self, refusals: Iterable[Refusal[FollowedReplica]]) -> None:
         for replica, code in refusals:
             self._ground.log.debug(
                 "a leader refuses a fetch",
@@ -315,7 +315,7 @@ class LeaderFetcher:
 
     # Steps.
 
-    def _carry_out(self, step: LogStep[Followed]) -> None:
+    def _carry_out(self, step: LogStep[FollowedReplica]) -> None:
         """Carry out a step. An error of the log is logged, and its directory handles it. After any
         error, such as a damaged response, the partition pauses and is then fetched again."""
         log, partition = self._ground.log, step.replica.partition
@@ -349,7 +349,7 @@ class LeaderFetcher:
                     self._ground.quota().record(len(whole), self._now_ms())
         partition.take_over(data.high_watermark, data.log_start_offset)
 
-    async def _ask_ends(self, asked: RequestedPartition[Followed]) -> None:
+    async def _ask_ends(self, asked: RequestedPartition[FollowedReplica]) -> None:
         """Request the ends of the leader's log."""
         leader = self._ask(asked.replica.partition)
         try:
@@ -367,12 +367,12 @@ class LeaderFetcher:
 
     # Beginning behind remote records.
 
-    def _begin_rebuild(self, asked: RequestedPartition[Followed]) -> None:
+    def _begin_rebuild(self, asked: RequestedPartition[FollowedReplica]) -> None:
         task = self._ground.runtime.spawn(self._find_start(asked), name="rebuild")
         self._rebuilds.add(task)
         task.add_done_callback(self._rebuilds.discard)
 
-    async def _find_start(self, asked: RequestedPartition[Followed]) -> None:
+    async def _find_start(self, asked: RequestedPartition[FollowedReplica]) -> None:
         """Find out how a log begins anew, and tell the core."""
         replica, ground = asked.replica, self._ground
         partition = replica.partition
@@ -394,7 +394,7 @@ class LeaderFetcher:
                 self._core.on_start(asked, start)
         self._on_change()
 
-    def _report_rebuild(self, replica: Followed, error: MoldauError) -> None:
+    def _report_rebuild(self, replica: FollowedReplica, error: MoldauError) -> None:
         """Log one failure of several in a row: not the first ones, as after each start the topic of
         remote segments is still being read."""
         replica.rebuild_failures += 1
@@ -402,7 +402,7 @@ class LeaderFetcher:
             what = "a replica cannot begin behind its remote records yet, and tries again"
             self._ground.log.warn(what, **_facts(replica.partition), why=str(error))
 
-    def _rebuild(self, step: LogStep[Followed]) -> None:
+    def _rebuild(self, step: LogStep[FollowedReplica]) -> None:
         """Begin a log anew behind remote records."""
         partition, start = step.replica.partition, step.start
         assert start is not None

@@ -42,7 +42,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 if TYPE_CHECKING:
     import asyncio
 
-    from moldau.broker.log.copies import Left
+    from moldau.broker.log.copies import LeftDirectory
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.log.directory import LogDirectory
     from moldau.broker.replication.partition import Partition
@@ -421,7 +421,7 @@ class Moves:
             except OSError as error:
                 move.target.state.fail(error)
 
-    def _remove(self, left: Left) -> None:
+    def _remove(self, left: LeftDirectory) -> None:
         self._runtime.spawn(self._remove_tree(left.path), name="move-remove")
 
     async def _remove_tree(self, path: str) -> None:

@@ -24,7 +24,7 @@ from moldau.broker.log.admission import Admitted
 from moldau.broker.log.appending import AppendedFields
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
-from moldau.broker.log.log import Appended, PartitionLog
+from moldau.broker.log.log import AppendInfo, PartitionLog
 from moldau.broker.log.offset_lookup import (
     EARLIEST_PENDING_UPLOAD,
     LATEST_TIERED,
@@ -208,7 +208,7 @@ class Partition:
 
     def append(
         self, records: Buffer, acks: int, now_ms: int, admitted: Admitted | None = None
-    ) -> Appended:
+    ) -> AppendInfo:
         """Append a client's batch. Raise KafkaError if it is rejected, without effect. The disk's
         room is checked here, and not in `append_usual`. `admitted` is what the batch's check in a
         thread has returned. Without it, raise OversizedRecords, without effect, if the batch
@@ -230,13 +230,13 @@ class Partition:
         else:
             fields = self.log.append_admitted(admitted, self.leader_epoch, now_ms)
         self.on_appended(leader)
-        return Appended(*fields)
+        return AppendInfo(*fields)
 
-    def append_own(self, batches: Buffer, now_ms: int, transaction_version: int = 0) -> Appended:
+    def append_own(self, batches: Buffer, now_ms: int, transaction_version: int = 0) -> AppendInfo:
         """Append batches of this node's coordinators: their records, or transaction markers.
 
         They need enough in-sync replicas, like a client's batch with acks=all. Raise KafkaError if
-        they are rejected; then none of them is in the log. See `Appending.append_own`.
+        they are rejected; then none of them is in the log. See `LogAppender.append_own`.
 
         A log that a restore fills takes none of them: a marker would stand where a batch of the
         backup belongs. Coordinators send their markers again until that is done.
@@ -253,7 +253,7 @@ class Partition:
         leader.check_acks(-1, self._acks_min)
         fields = self.log.append_own(batches, self.leader_epoch, now_ms, transaction_version)
         self.on_appended(leader)
-        return Appended(*fields)
+        return AppendInfo(*fields)
 
     def on_appended(self, leader: Leader) -> None:
         """Submit a due flush after an append, or advance the leader's end and the high

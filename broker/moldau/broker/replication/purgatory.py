@@ -44,7 +44,7 @@ class Turns(Protocol):
     def call_later(self, delay: float, callback: Callable[[], object], /) -> Handle: ...
 
 
-class Delayed(ABC):
+class DelayedOperation(ABC):
     """An operation that waits. Subclasses have `__slots__` and keep the data for the answer."""
 
     __slots__ = ("_keys", "_slot")
@@ -67,7 +67,7 @@ class Delayed(ABC):
         """Answer with the current state: the time is over."""
 
 
-class Pause(Delayed):
+class Pause(DelayedOperation):
     """A pause of some time, after which a function is called."""
 
     __slots__ = ("_then",)
@@ -103,8 +103,8 @@ class Purgatory:
         self._clock = clock
         self._turns = turns
         self._count = 0
-        self._watchers: dict[Hashable, dict[Delayed, None]] = {}
-        self._slots: dict[int, dict[Delayed, None]] = {}
+        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._slots: dict[int, dict[DelayedOperation, None]] = {}
         self._due: list[int] = []  # a heap of slot numbers; some slots may be empty by now
         self._moved: dict[Hashable, None] = {}
         self._is_turn_asked = False
@@ -115,7 +115,7 @@ class Purgatory:
     def __len__(self) -> int:
         return self._count
 
-    def watch(self, operation: Delayed, keys: Iterable[Hashable], timeout_ms: int) -> None:
+    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_ms: int) -> None:
         """Let `operation` wait until one of `keys` (normally Partitions) moves and it can be
         completed, or for `timeout_ms`. The caller has found that it cannot be completed now.
 
@@ -157,7 +157,7 @@ class Purgatory:
         """Whether an operation waits for `key`."""
         return key in self._watchers
 
-    def cancel(self, operation: Delayed) -> None:
+    def cancel(self, operation: DelayedOperation) -> None:
         """Forget the operation without a call, if it waits."""
         if getattr(operation, "_keys", None) is not None:
             self._remove(operation)
@@ -204,7 +204,7 @@ class Purgatory:
                 if not self._is_turn_asked:
                     self._ask_turn()
 
-    def _try(self, operation: Delayed) -> None:
+    def _try(self, operation: DelayedOperation) -> None:
         if operation._keys is None:  # an operation before it has cancelled it
             return
         if operation.is_gone:
@@ -217,7 +217,7 @@ class Purgatory:
             if is_done and operation._keys is not None:
                 self._remove(operation)
 
-    def _remove(self, operation: Delayed) -> None:
+    def _remove(self, operation: DelayedOperation) -> None:
         """Remove the operation from all keys and from the wheel."""
         keys = operation._keys
         assert keys is not None
@@ -258,7 +258,7 @@ class Purgatory:
 
     def _expire(self) -> None:
         now_ns = self._clock.monotonic_ns()
-        due: list[Delayed] = []
+        due: list[DelayedOperation] = []
         while self._due:
             slot = self._due[0]
             if slot in self._slots:
@@ -274,7 +274,7 @@ class Purgatory:
             if self._due and (self._timer is None or self._due[0] < self._timer_slot):
                 self._set_timer(self._due[0])
 
-    def _run(self, due: list[Delayed]) -> None:
+    def _run(self, due: list[DelayedOperation]) -> None:
         """Call `on_timeout` of each operation. If one fails, the others are still called."""
         done = 0
         try:

@@ -81,7 +81,7 @@ class ReplicationQuotas:
 
 
 @dataclass(frozen=True, slots=True)
-class Throttled:
+class ThrottledPartitions:
     """The partitions of a topic whose replicas on one node are throttled."""
 
     partitions: frozenset[int] = frozenset()
@@ -91,13 +91,15 @@ class Throttled:
         return self.is_every or partition in self.partitions
 
 
-NOTHING: Final = Throttled()
+NOTHING: Final = ThrottledPartitions()
 
 
-def throttled_on(node_id: int, items: Collection[str]) -> Throttled:
+def throttled_on(node_id: int, items: Collection[str]) -> ThrottledPartitions:
     """Return a topic's throttled partitions on the node, from its `partition:broker` items or `*`.
     The settings have checked the form of the items."""
     if EVERY in items:
-        return Throttled(is_every=True)
+        return ThrottledPartitions(is_every=True)
     pairs = (item.split(":") for item in items if item)
-    return Throttled(frozenset(int(number) for number, broker in pairs if int(broker) == node_id))
+    return ThrottledPartitions(
+        frozenset(int(number) for number, broker in pairs if int(broker) == node_id)
+    )

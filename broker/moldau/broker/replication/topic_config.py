@@ -6,7 +6,7 @@ from dataclasses import field, replace
 
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.log_settings import log_config
-from moldau.broker.replication.quota import NOTHING, Throttled, throttled_on
+from moldau.broker.replication.quota import NOTHING, ThrottledPartitions, throttled_on
 from moldau.broker.settings import ResourceSettings, node, topic
 from moldau.deferred import dataclass
 
@@ -17,8 +17,8 @@ class TopicConfig:
 
     log: LogConfig = field(default_factory=LogConfig)
     min_insync_replicas: int = 1
-    sends_throttled: Throttled = NOTHING
-    fetches_throttled: Throttled = NOTHING
+    sends_throttled: ThrottledPartitions = NOTHING
+    fetches_throttled: ThrottledPartitions = NOTHING
 
 
 def topic_config(settings: ResourceSettings, *, is_restoring: bool = False) -> TopicConfig:

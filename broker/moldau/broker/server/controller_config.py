@@ -12,7 +12,7 @@ from moldau.broker.controller.token_changes import TokenRules
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.raft.node import RaftSettings
 from moldau.broker.raft.quorum import Membership
-from moldau.broker.raft.replica import Timing
+from moldau.broker.raft.replica import RaftTimeouts
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.security.delegation import TokenIndex, token_secret_of
 from moldau.broker.server.security import to_controllers
@@ -42,7 +42,7 @@ class ControllerConfig:
     retention: SnapshotRetention
     snapshot_after_bytes: int
     snapshot_interval_ms: int
-    timing: Timing
+    timing: RaftTimeouts
     terms: RaftSettings
     voters: Mapping[int, tuple[str, int]]
     """The addresses of the voters that the settings name."""
@@ -104,7 +104,7 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
         ),
         snapshot_after_bytes=settings[rows.metadata_log_max_record_bytes_between_snapshots],
         snapshot_interval_ms=settings[rows.metadata_log_max_snapshot_interval_ms],
-        timing=Timing(
+        timing=RaftTimeouts(
             election_ms=settings[rows.controller_quorum_election_timeout_ms],
             backoff_ms_max=settings[rows.controller_quorum_election_backoff_max_ms],
             fetch_ms=settings[rows.controller_quorum_fetch_timeout_ms],

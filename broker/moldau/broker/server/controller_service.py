@@ -32,7 +32,7 @@ from moldau.broker.server.channel import decide, kraft_version
 from moldau.broker.server.envelope import context_of
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import GatheredWarnings
 from moldau.protocol.api_versions import Welcome
 from moldau.protocol.connection import ServerConnection
 from moldau.protocol.declare import Request as Message
@@ -106,7 +106,7 @@ class ControllerService:
         self._image = image
         self._config_view = config_view
         self._log = log
-        self._refusals = Gathering(log, lines=1)
+        self._refusals = GatheredWarnings(log, lines=1)
 
     def opened(self, connection: Peer) -> None:
         """Do nothing: the other node is unknown before its first fetch."""

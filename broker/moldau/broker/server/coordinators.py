@@ -130,14 +130,14 @@ def _ignored(answer: object) -> None:
     """Ignore a refused report: the group asks for the states again."""
 
 
-class Watching(Protocol):
+class NodeWatcher(Protocol):
     """A part that looks at the node from time to time, until it is closed."""
 
     def close(self) -> None: ...
 
 
 def coordinators_of(
-    node: Node, watch: Callable[[Node], Watching] = LateTransactions
+    node: Node, watch: Callable[[Node], NodeWatcher] = LateTransactions
 ) -> Coordinators:
     """Return the coordinators of a node, without any shard. `watch` starts to look for transactions
     that are open for too long, on the running event loop."""

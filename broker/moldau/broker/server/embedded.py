@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _QUIET: Final = Level.ERROR
 
 
-class Embedded:
+class EmbeddedNode:
     """A running broker. Satisfies `moldau.testing.RunningBroker`."""
 
     def __init__(self, broker: Broker) -> None:
@@ -51,7 +51,7 @@ class Embedded:
 
 async def start_embedded(
     runtime: Runtime, directory: str, settings: Mapping[str, str], host: str, port: int
-) -> Embedded:
+) -> EmbeddedNode:
     """Start a broker that serves clients at `host`. `settings` override those of a standalone
     node."""
     ground = standalone_layer(directory, host, port)
@@ -62,4 +62,4 @@ async def start_embedded(
     broker = await Broker.start(
         runtime, given, loggers=loggers, open_direct=open_direct, host_name=host
     )
-    return Embedded(broker)
+    return EmbeddedNode(broker)

@@ -34,7 +34,7 @@ _SIZE_BYTES: Final = 4
 _PRINCIPAL_VERSION: Final = 0
 
 
-class Wrapped:
+class ForwardedRequest:
     """A client's request in an envelope, and the way to its response."""
 
     def __init__(self, request: Request, context: RequestContext) -> None:

@@ -19,7 +19,7 @@ from moldau.broker.api.internal_topics import creatable, unsafe_remote_segments
 from moldau.broker.api.metadata import broker_counts, create_topics
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.ends import known_end
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import DelayedOperation
 from moldau.broker.tiered.metadata_topic import TopicRead
 from moldau.errors import BadData, CorruptRecord, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -260,7 +260,7 @@ class _LeaderFetch:
                 waiting.set_result(TopicRead((), offset))
 
 
-class _Moved(Delayed):
+class _Moved(DelayedOperation):
     """Waits until a replica has committed records behind an offset, or for a while."""
 
     __slots__ = ("_offset", "_partition", "ended")
@@ -287,7 +287,7 @@ class _Moved(Delayed):
             self.ended.set_result(None)
 
 
-class _Acknowledged(Delayed):
+class _Acknowledged(DelayedOperation):
     """Waits until all replicas in sync have a record."""
 
     __slots__ = ("_last_offset", "_partition", "ended")

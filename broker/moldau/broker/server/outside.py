@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.node import Undecided
-from moldau.broker.server.envelope import Wrapped
+from moldau.broker.server.envelope import ForwardedRequest
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link import Address, ConnectionOptions, Peers
 
@@ -107,7 +107,7 @@ class RemoteController:
             return
         try:
             if _is_of_client(request):
-                wrapped = Wrapped(request, context)
+                wrapped = ForwardedRequest(request, context)
                 connection.ask(
                     wrapped.envelope,
                     lambda answer: on_answer(wrapped.opened(answer)),

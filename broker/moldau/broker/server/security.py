@@ -40,7 +40,7 @@ from moldau.link.login.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
-from moldau.logging.gathering import SourceGathering
+from moldau.logging.gathering import PeerWarnings
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.http_client import check_url
@@ -194,7 +194,7 @@ def _warn_of_no_effect(listener: Listener, ground: SecurityGround) -> None:
 
 def _tls_server(listener: Listener, ground: SecurityGround) -> TlsServer:
     _warn_of_no_effect(listener, ground)
-    gathering = SourceGathering(ground.log)
+    gathering = PeerWarnings(ground.log)
     clock = ground.runtime.clock
 
     def on_failure(peer: str, reason: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from moldau.broker.log.offset_lookup import LargeLookup
 from moldau.broker.replication.ends import is_end_known, known_end
-from moldau.broker.replication.purgatory import Delayed, Pause
+from moldau.broker.replication.purgatory import DelayedOperation, Pause
 from moldau.broker.share.delivery_times import DeliveryTimes
 from moldau.broker.share.persister import NOT_STARTED
 from moldau.broker.share.window import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.share.counts import ShareCounts
-    from moldau.broker.share.persister import DeadLetters, Loaded, Persister, ShareKey
+    from moldau.broker.share.persister import DeadLetters, Persister, ShareKey, StoredState
     from moldau.broker.share.piece import AcquiredRange
     from moldau.broker.share.settings import ShareSettings
     from moldau.logging import Logger
@@ -153,7 +153,7 @@ class SharePartition:
 
     # Loading.
 
-    def _on_loaded(self, loaded: Loaded | KafkaError) -> None:
+    def _on_loaded(self, loaded: StoredState | KafkaError) -> None:
         if self.error is not None:
             return
         if isinstance(loaded, KafkaError):
@@ -169,13 +169,13 @@ class SharePartition:
         if start is not None:
             self._begin(loaded, start)
 
-    def _has_no_start(self, loaded: Loaded, error: KafkaError) -> None:
+    def _has_no_start(self, loaded: StoredState, error: KafkaError) -> None:
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE:
             self._await_end(loaded)
         else:
             self.end(error)
 
-    def _begin(self, loaded: Loaded, start: int) -> None:
+    def _begin(self, loaded: StoredState, start: int) -> None:
         """Serve members, from this offset on."""
         self._state_epoch = loaded.state_epoch
         ahead_ms = self.wall_ahead_ms()
@@ -188,12 +188,12 @@ class SharePartition:
         self._services.purgatory.moved(self)
         self._end_if_retired()
 
-    def _await_end(self, loaded: Loaded) -> None:
+    def _await_end(self, loaded: StoredState) -> None:
         """Stay loading until the end of the partition is known, at which the group is to begin."""
         self._unknown_end = _UnknownEnd(self, partial(self._on_loaded, loaded))
         self._services.purgatory.watch(self._unknown_end, (self.partition,), _END_UNKNOWN_MS)
 
-    def _chosen_start(self, loaded: Loaded) -> int | None:
+    def _chosen_start(self, loaded: StoredState) -> int | None:
         """Return where the group begins, as its settings say; None if it takes long to find out,
         and begins then."""
         partition = self.partition
@@ -206,7 +206,7 @@ class SharePartition:
             return self._start_since(loaded, max(0, self._clock.wall_ms() - duration_ms))
         return known_end(partition)
 
-    def _start_since(self, loaded: Loaded, since_ms: int, offset: int = 0) -> int | None:
+    def _start_since(self, loaded: StoredState, since_ms: int, offset: int = 0) -> int | None:
         """Return the offset of the first record of a time, looked for from an offset on."""
         partition = self.partition
         found = partition.look_up(since_ms, partition.high_watermark, offset)
@@ -221,7 +221,7 @@ class SharePartition:
 
     def _on_looked_up(
         self,
-        loaded: Loaded,
+        loaded: StoredState,
         since_ms: int,
         lookup: LargeLookup | RemoteLookup,
         found: OffsetAt | KafkaError | None,
@@ -386,7 +386,7 @@ class SharePartition:
             self._carry_out()  # sets the next timer
 
 
-class _UnknownEnd(Delayed):
+class _UnknownEnd(DelayedOperation):
     """The wait of a share partition for the end of its partition, after an election."""
 
     __slots__ = ("_share", "_then")

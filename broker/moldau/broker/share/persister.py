@@ -25,7 +25,7 @@ class ShareKey(NamedTuple):
     partition: int
 
 
-class Loaded(NamedTuple):
+class StoredState(NamedTuple):
     """A stored state."""
 
     state_epoch: int
@@ -33,7 +33,7 @@ class Loaded(NamedTuple):
     runs: tuple[StoredRun, ...]
 
 
-OnLoaded: TypeAlias = "Callable[[Loaded | KafkaError], None]"
+OnLoaded: TypeAlias = "Callable[[StoredState | KafkaError], None]"
 OnStored: TypeAlias = "Callable[[KafkaError | None], None]"
 
 

@@ -26,7 +26,7 @@ from moldau.broker.tiered.metadata_records import decode, encode, metadata_parti
 from moldau.broker.tiered.remote_segment import PartitionDeletion, RemoteEvent
 from moldau.errors import MalformedMessage, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import GatheredWarnings
 from moldau.runtime.backoff import Backoff
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class MetadataTopic:
         self._log = log
         self._tails: dict[int, _Tail] = {}
         self._topic_id: Uuid | None = None
-        self._warnings = Gathering(log, lines=1)
+        self._warnings = GatheredWarnings(log, lines=1)
 
     def warn(self, partition: int, error: Exception) -> None:
         """Report that a metadata partition cannot be read for a while. All of them share lines."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 from moldau.deferred import dataclass
 from moldau.errors import MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import GatheredWarnings
 
 if TYPE_CHECKING:
     import asyncio
@@ -152,7 +152,7 @@ class RemoteReads:
         self.quota = quota
         """None: there is no limit."""
         self.counts = ReadCounts()
-        self._warnings = Gathering(log, lines=1)
+        self._warnings = GatheredWarnings(log, lines=1)
         self._reads: OrderedDict[ReadKey, RemoteRead] = OrderedDict()
         """Those that run, wait or have ended; the newest last."""
         self._waiting: deque[RemoteRead] = deque()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from moldau.deferred import dataclass
 from moldau.errors import ConfigError, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import GatheredWarnings
 from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.driver import Driver, R, SupervisedDriver
@@ -135,7 +135,7 @@ class RemoteWork:
         self.limits = WorkLimits()
         self.counts: Final = WorkCounts()
         self.health: Final = StoreHealth(log)
-        self.failures: Final = Gathering(log, lines=1)
+        self.failures: Final = GatheredWarnings(log, lines=1)
         """Reports what is no failure of the store, such as too few file descriptors."""
         self.is_store_open = False
         """Whether the store was found to work, and to be this cluster's."""

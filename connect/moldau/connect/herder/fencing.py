@@ -93,7 +93,7 @@ class Claim:
         self._generation, self._lost_ns = generation, None
 
 
-class Fencing:
+class TaskFencing:
     """The fencing of one worker's tasks, and if it is the leader, of all tasks."""
 
     def __init__(

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from moldau.client import Assigned
+from moldau.client import GenerationAssignment
 from moldau.connect.herder.assignment import Assignor
 from moldau.connect.herder.connect_protocol import (
     CONFIG_MISMATCH,
@@ -184,7 +184,7 @@ class GroupMembership(Membership):
             for member in states
         }  # fmt: skip
 
-    async def on_assigned(self, assigned: Assigned) -> None:
+    async def on_assigned(self, assigned: GenerationAssignment) -> None:
         """Take over the assignment of a new generation."""
         if not assigned.assignment:
             self._rejoin_later(1_000, "the leader has given this worker no share")

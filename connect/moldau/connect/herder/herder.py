@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from moldau.connect.api import Connector
 from moldau.connect.errors import ConnectError, RetriableError
-from moldau.connect.herder.fencing import Claim, Fencing
+from moldau.connect.herder.fencing import Claim, TaskFencing
 from moldau.connect.herder.herder_core import HerderCore, HerderReady, What
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import Assignment, ConnectorRun, RunStep, RunStepKind
@@ -77,7 +77,7 @@ class Herder:
         self._told = StatusWriter(runtime, self.statuses, membership, self.log, worker_id, here)
         self.removals = Removals(self)
         self.claim = Claim(runtime.clock, settings, membership, self.configs.log)
-        self.fencing = Fencing(
+        self.fencing = TaskFencing(
             runtime, self.settings, membership, self.configs, self.claim, self.log
         )
         self.core = HerderCore(

@@ -27,7 +27,7 @@ from moldau.connect.herder.signing import ALGORITHM, SIGNATURE
 from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
 from moldau.connect.rest.bodies import config_of, create_request, flag, named, parse
-from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.rest.forwarding import ForwardingClient
 from moldau.connect.storage.keys import TargetState, dump
 from moldau.connect.task.settings import listed
 from moldau.errors import MoldauError
@@ -72,7 +72,7 @@ class Api:
 
     def __init__(
         self, operations: Operations, cluster_id: Callable[[], str], version: str,
-        forwarding: Forwarding,
+        forwarding: ForwardingClient,
     ) -> None:  # fmt: skip
         self.operations = operations
         self.positions = Positions(operations)

@@ -22,7 +22,7 @@ _READ: Final = HttpTimeouts(2.0, 2.0)
 _PASSED: Final = ("content-type", "location", "retry-after")
 
 
-class Forwarding:
+class ForwardingClient:
     """A worker's HTTP client for the leader and other workers."""
 
     def __init__(

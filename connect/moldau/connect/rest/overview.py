@@ -19,7 +19,7 @@ from starlette.routing import Route
 from moldau.connect.herder.operations import Operations, type_of
 from moldau.connect.herder.refusals import NotFound
 from moldau.connect.rest.exposition import read_metrics
-from moldau.connect.rest.forwarding import Forwarding
+from moldau.connect.rest.forwarding import ForwardingClient
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.worker.guarantee import guarantee_of
 from moldau.metrics import render_prometheus
@@ -33,7 +33,7 @@ _UNSEEN: Json = {}
 class Overview:
     """The state of all connectors and tasks, as one worker knows it."""
 
-    def __init__(self, operations: Operations, forwarding: Forwarding) -> None:
+    def __init__(self, operations: Operations, forwarding: ForwardingClient) -> None:
         self._operations = operations
         self._herder = operations.herder
         self._forwarding = forwarding

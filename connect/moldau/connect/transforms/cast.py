@@ -14,7 +14,7 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     require_map,
     require_struct,
@@ -23,7 +23,7 @@ from moldau.connect.transforms.sided import (
 _PURPOSE = "cast types"
 
 
-class CastConfig(NullReplacing):
+class CastConfig(NullReplacement):
     """Settings of Cast."""
 
     spec: list[str] = key(

@@ -67,7 +67,7 @@ def change_of(schema: Schema | None, value: Any) -> ChangeEvent:
     return ChangeEvent(operation, value.get("before"), value.get("after"), row)
 
 
-class Handling(StrEnum):
+class DeleteHandling(StrEnum):
     """How to handle deletes and the tombstones after them."""
 
     DROP = "drop"
@@ -78,14 +78,14 @@ class Handling(StrEnum):
 
     @property
     def keeps_tombstones(self) -> bool:
-        return self in (Handling.TOMBSTONE, Handling.REWRITE_WITH_TOMBSTONE)
+        return self in (DeleteHandling.TOMBSTONE, DeleteHandling.REWRITE_WITH_TOMBSTONE)
 
     @property
     def rewrites(self) -> bool:
-        return self in (Handling.REWRITE, Handling.REWRITE_WITH_TOMBSTONE)
+        return self in (DeleteHandling.REWRITE, DeleteHandling.REWRITE_WITH_TOMBSTONE)
 
 
-class OldHandling(StrEnum):
+class OldDeleteHandling(StrEnum):
     """How to handle deletes, in the settings of Debezium before 2.5."""
 
     DROP = "drop"
@@ -96,15 +96,15 @@ class OldHandling(StrEnum):
 class ExtractNewRecordStateConfig(ConfigModel):
     """Settings of ExtractNewRecordState."""
 
-    handling: Handling = key(
-        "delete.tombstone.handling.mode", Handling.TOMBSTONE,
+    handling: DeleteHandling = key(
+        "delete.tombstone.handling.mode", DeleteHandling.TOMBSTONE,
         doc="What becomes of deletes and of the tombstones behind them.", importance="medium",
     )  # fmt: skip
     drop_tombstones: bool | None = key(
         "drop.tombstones", None,
         doc="Before Debezium 2.5: drop tombstones.", importance="low",
     )  # fmt: skip
-    old_handling: OldHandling | None = key(
+    old_handling: OldDeleteHandling | None = key(
         "delete.handling.mode", None,
         doc="Before Debezium 2.5: what becomes of deletes; none makes them tombstones.",
         importance="low",
@@ -173,11 +173,11 @@ class ExtractNewRecordState(Transformation):
         config = self._config = ExtractNewRecordStateConfig.of(props)
         self._drops_tombstones = not config.handling.keeps_tombstones
         self._rewrites = config.handling.rewrites
-        self._makes_tombstones = config.handling is Handling.DELETE_TO_TOMBSTONE
+        self._makes_tombstones = config.handling is DeleteHandling.DELETE_TO_TOMBSTONE
         if config.old_handling is not None or config.drop_tombstones is not None:
             self._drops_tombstones = config.drop_tombstones is not False
-            self._rewrites = config.old_handling is OldHandling.REWRITE
-            self._makes_tombstones = config.old_handling is OldHandling.NONE
+            self._rewrites = config.old_handling is OldDeleteHandling.REWRITE
+            self._makes_tombstones = config.old_handling is OldDeleteHandling.NONE
         self._fields = [_Added.of(each, config.fields_prefix) for each in config.fields_added]
         self._headers = [_Added.of(each, config.headers_prefix) for each in config.headers_added]
         self._schemas: dict[int, tuple[Schema, Schema, Schema]] = {}

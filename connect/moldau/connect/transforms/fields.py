@@ -23,7 +23,7 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     basics,
     names_of,
@@ -32,7 +32,7 @@ from moldau.connect.transforms.sided import (
 )
 
 
-class ExtractFieldConfig(NullReplacing, WithPaths):
+class ExtractFieldConfig(NullReplacement, WithPaths):
     """Settings of ExtractField."""
 
     field: str = key("field", doc="The field to take.")
@@ -121,7 +121,7 @@ class HoistFieldValue(HoistField):
     java_names = (JAVA_PACKAGE + "HoistField$Value",)
 
 
-class ValueToKeyConfig(NullReplacing):
+class ValueToKeyConfig(NullReplacement):
     """Settings of ValueToKey."""
 
     fields_: list[str] = key("fields", doc="The fields of the value.", importance="high")

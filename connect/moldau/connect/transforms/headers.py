@@ -17,7 +17,7 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     basics,
     names_of,
@@ -78,7 +78,7 @@ class InsertHeader(Transformation):
         return copy
 
 
-class HeaderFromConfig(NullReplacing):
+class HeaderFromConfig(NullReplacement):
     """Settings of HeaderFrom."""
 
     fields_: list[str] = key("fields", doc="The fields to copy or move.", importance="high")

@@ -15,7 +15,7 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     basics,
     require_map,
@@ -26,7 +26,7 @@ from moldau.deferred import dataclass
 _OPTIONALITY = " End it with ! for a required field; it is optional otherwise."
 
 
-class InsertFieldConfig(NullReplacing):
+class InsertFieldConfig(NullReplacement):
     """Settings of InsertField."""
 
     topic_field: str | None = key(

@@ -19,7 +19,7 @@ from moldau.connect.transforms.paths import WithPaths, map_with, parse_path, str
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     names_of,
     require_map,
@@ -29,7 +29,7 @@ from moldau.connect.transforms.sided import (
 _PURPOSE = "mask fields"
 
 
-class MaskFieldConfig(NullReplacing, WithPaths):
+class MaskFieldConfig(NullReplacement, WithPaths):
     """Settings of MaskField."""
 
     fields_: list[str] = key("fields", doc="The fields to mask.", importance="high")

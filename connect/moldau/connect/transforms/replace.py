@@ -14,7 +14,7 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     basics,
     names_of,
@@ -25,7 +25,7 @@ from moldau.connect.transforms.sided import (
 _NAMES_MAX = 10_000
 
 
-class ReplaceFieldConfig(NullReplacing):
+class ReplaceFieldConfig(NullReplacement):
     """Settings of ReplaceField."""
 
     exclude: list[str] = key("exclude", [], doc="Fields to drop; wins over `include`.")
@@ -113,7 +113,7 @@ class ReplaceFieldValue(ReplaceField):
     java_names = (JAVA_PACKAGE + "ReplaceField$Value",)
 
 
-class SetSchemaMetadataConfig(NullReplacing):
+class SetSchemaMetadataConfig(NullReplacement):
     """Settings of SetSchemaMetadata."""
 
     schema_name: str | None = key(

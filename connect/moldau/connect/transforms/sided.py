@@ -45,7 +45,7 @@ class KeyOrValueTransform(Transformation):
         """Return the new key or value; None leaves the record unchanged."""
 
 
-class NullReplacing(ConfigModel):
+class NullReplacement(ConfigModel):
     """The setting that transforms which copy fields share."""
 
     offers_choices: ClassVar[bool] = False

@@ -34,7 +34,7 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     KeyOrValueTransform,
-    NullReplacing,
+    NullReplacement,
     StructReader,
     require_map,
     require_struct,
@@ -57,7 +57,7 @@ _PER_SECOND = {
 }
 
 
-class TimestampConverterConfig(NullReplacing, WithPaths):
+class TimestampConverterConfig(NullReplacement, WithPaths):
     """Settings of TimestampConverter."""
 
     field: str = key("field", "", doc="The field; empty for the whole.", importance="high")

@@ -1,6 +1,6 @@
 """Reads one table or query: converts rows to source records with the right offsets.
 
-A `TableReading` knows nothing of connections and clocks. The task runs its query, passes the rows
+A `TableCursor` knows nothing of connections and clocks. The task runs its query, passes the rows
 in batches, and marks the last batch.
 
 In timestamp mode the last row of a batch waits for the next one, which shows whether its instant is
@@ -36,7 +36,7 @@ class Route:
     key_columns: tuple[str, ...] = ()
 
 
-class TableReading:
+class TableCursor:
     """The state while one table or query is read."""
 
     def __init__(

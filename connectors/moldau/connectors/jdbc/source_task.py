@@ -36,7 +36,7 @@ from moldau.connectors.jdbc.progress import (
     known_partitions,
 )
 from moldau.connectors.jdbc.query import Criteria, Mode, Select, build_select
-from moldau.connectors.jdbc.reading import Route, TableReading
+from moldau.connectors.jdbc.reading import Route, TableCursor
 from moldau.connectors.jdbc.selection import TABLES_KEY, tables_from_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.pace import Pace
@@ -53,7 +53,7 @@ _LOWEST = -(2**63)
 class _Source:
     """A table (or the query) with its reading, and when to read it next."""
 
-    reading: TableReading
+    reading: TableCursor
     table: Table | None
     due: float = 0.0
     failures: int = 0
@@ -257,7 +257,7 @@ class JdbcSourceTask(SourceTask):
         keys = table.primary_key if config.key_from_primary_key else tuple(config.key_fields)
         partitions = known_partitions(table_id.catalog, table_id.schema, table_id.name)
         route = Route(config.topic_prefix + table_id.name, partitions[0], keys)
-        reading = TableReading(
+        reading = TableCursor(
             route, self._select(table, criteria), criteria, self._stored(partitions)
         )
         stamps = {table.by_name[name].type.kind for name in criteria.timestamp_columns}
@@ -311,7 +311,7 @@ class JdbcSourceTask(SourceTask):
         route = Route(config.topic_prefix, QUERY_PARTITION, tuple(config.key_fields))
         text = dialect.escape(config.query_text)
         select, stored = self._built(text, criteria), self._stored([QUERY_PARTITION])
-        reading = TableReading(route, select, criteria, stored)
+        reading = TableCursor(route, select, criteria, stored)
         return _Source(reading, None, horizon=self._horizon(criteria, text, "query"))
 
     def _stored(self, partitions: Sequence[Mapping[str, str]]) -> ReadProgress:

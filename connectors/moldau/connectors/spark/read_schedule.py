@@ -22,7 +22,7 @@ from moldau.runtime.real import RealClock
 _JOIN_S: Final = 30.0
 
 
-class Read:
+class ScheduledRead:
     """One read, which runs or is done. Its attributes are the result once it is done."""
 
     def __init__(self, name: str, config: SparkSourceConfig, layout: RecordLayout) -> None:
@@ -100,7 +100,7 @@ class ReadSchedule:
         self._options = options
         self._send = send
         self._session: Any = None
-        self._read: Read | None = None
+        self._read: ScheduledRead | None = None
         self._due_at = 0.0
         self._number = 0
         self.offset: str | None = None
@@ -128,7 +128,7 @@ class ReadSchedule:
         if self._read is None:
             if RealClock.monotonic() >= self._due_at:
                 self._due_at += self._config.schedule_interval_ms / 1000
-                self._read = Read(self._name, self._config, self._layout)
+                self._read = ScheduledRead(self._name, self._config, self._layout)
                 self._read.start(self._session, self._options, self.offset)
             return
         if not self._read.wait(0):
@@ -143,7 +143,7 @@ class ReadSchedule:
             self._session = None
             self._send({"type": "finished"})
 
-    def _send_result(self, read: Read) -> None:
+    def _send_result(self, read: ScheduledRead) -> None:
         if read.highest is not None:
             self.offset = read.highest
             self._send({"type": "offset", "offset": {"max": read.highest}})

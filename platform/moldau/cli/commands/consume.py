@@ -39,7 +39,7 @@ _POLL_RECORDS: Final = 20_000
 _DESERIALIZERS: Final = frozenset(("key.deserializer", "value.deserializer"))
 
 
-class Reading(Protocol):
+class ConsumeReader(Protocol):
     """The source of records for the command."""
 
     @property
@@ -282,16 +282,16 @@ def _consumer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
 
 def _reading(
     arguments: Namespace, consumer: OpenClient[Consumer], place: OffsetOrTime, until: OffsetOrTime
-) -> Reading:
+) -> ConsumeReader:
     if arguments.group is not None:
-        from moldau.cli.commands.consume_reading import GroupReading
+        from moldau.cli.commands.consume_reading import GroupReader
         from moldau.client.settings.group import group_id
 
         group = consumer.client.settings[group_id] or ""  # without blanks around it
-        return GroupReading(consumer.client, consumer.runtime.clock, group, place)
-    from moldau.cli.commands.consume_reading import AssignedReading
+        return GroupReader(consumer.client, consumer.runtime.clock, group, place)
+    from moldau.cli.commands.consume_reading import PartitionsReader
 
-    return AssignedReading(
+    return PartitionsReader(
         consumer.client,
         consumer.runtime.clock,
         Stretch(place, until, arguments.last),
@@ -304,7 +304,7 @@ def _read(
     arguments: Namespace,
     context: Context,
     consumer: OpenClient[Consumer],
-    reading: Reading,
+    reading: ConsumeReader,
     output: Output,
 ) -> None:
     lines = lines_of(
@@ -340,7 +340,7 @@ def _room(arguments: Namespace, left: int | None) -> int:
     return min(_POLL_RECORDS, left)
 
 
-def _write_notes(progress: Progress, reading: Reading) -> None:
+def _write_notes(progress: Progress, reading: ConsumeReader) -> None:
     """Write the notes. Those that the client's thread adds meanwhile are written the next time."""
     notes = tuple(reading.notes)
     if notes:

@@ -149,7 +149,7 @@ class LeaderlessPartitions:
         return sorted(where for where in chosen if where in led)
 
 
-class AssignedReading:
+class PartitionsReader:
     """A reading of all partitions of the topics, or of the chosen ones."""
 
     def __init__(
@@ -287,7 +287,7 @@ class AssignedReading:
         """Do nothing: offsets are committed only in a group."""
 
 
-class GroupReading(RebalanceListener):
+class GroupReader(RebalanceListener):
     """A reading as one member of a group."""
 
     def __init__(self, client: Consumer, clock: Clock, group: str, place: OffsetOrTime) -> None:

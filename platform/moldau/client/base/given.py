@@ -35,7 +35,7 @@ def settings_in(given: Mapping[str, object] | None) -> Mapping[str, object]:
     return given
 
 
-class Given:
+class GivenSettings:
     """What a client was given, sorted: settings to resolve, objects, and what changes nothing."""
 
     def __init__(
@@ -148,9 +148,9 @@ def _refuse_controllers(named: dict[str, object]) -> None:
 
 def admin_settings(
     given: Mapping[str, object], options: Mapping[str, object]
-) -> tuple[Given, Settings]:
+) -> tuple[GivenSettings, Settings]:
     """The settings of a client that has none of its own, as an Admin."""
-    sorted_ = Given(
+    sorted_ = GivenSettings(
         given,
         options,
         without_meaning=WITHOUT_MEANING_TO_ADMINS,

@@ -28,14 +28,14 @@ from moldau.client.base import arguments
 from moldau.client.base.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.coordinator import GroupMetadata
-from moldau.client.base.given import Given, refuse_bytes, resolve
+from moldau.client.base.given import GivenSettings, refuse_bytes, resolve
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.base.notices import not_hiding
 from moldau.client.base.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
 from moldau.client.consumer.commits import OffsetsGiven
 from moldau.client.consumer.consumer_core import ConsumerCore
-from moldau.client.consumer.decoding import Decoding
+from moldau.client.consumer.decoding import RecordDecoder
 from moldau.client.consumer.fetch import BrokerFetches, FetchRoom
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.membership import ConsumerGroup, MakeMember, consumer_member
@@ -44,7 +44,7 @@ from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.position import ReadPolicy
 from moldau.client.consumer.reader import Interceptors, PartStream, RecordReader, RecordStream
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.transactional import TransactionalReading, in_transactions
+from moldau.client.consumer.transactional import TransactionalProgress, in_transactions
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.missing import MissingTopics
@@ -118,7 +118,7 @@ class Consumer(Generic[K, V]):
         as in the settings `key.deserializer` and `value.deserializer`. By default keys and values
         are bytes.
         """
-        self._given = Given(
+        self._given = GivenSettings(
             settings or {},
             options,
             objects=(interceptor_classes.name, group_rows.partition_assignment_strategy.name),
@@ -130,7 +130,7 @@ class Consumer(Generic[K, V]):
         self._given_interceptors = tuple(interceptors)
         self._interceptors = Interceptors()
         self._given_deserializers = (key_deserializer, value_deserializer)
-        self._decoding: Decoding | None = None
+        self._decoding: RecordDecoder | None = None
         self._group: ConsumerGroup | None = None
         self._begun: RecordReader | None = None
         """Its polls, from `start` on."""
@@ -172,7 +172,7 @@ class Consumer(Generic[K, V]):
                 runtime = self._world.enter()
                 named = self._given.of(interceptor_classes, self.settings)
                 self._interceptors = Interceptors([*named, *self._given_interceptors])
-                self._decoding = Decoding.of(self._given_deserializers, self.settings, runtime)
+                self._decoding = RecordDecoder.of(self._given_deserializers, self.settings, runtime)
                 self._begin(runtime)
                 await reach(self._cluster, "consumer")
 
@@ -663,7 +663,7 @@ class Consumer(Generic[K, V]):
         """This consumer's member id in its group; empty while it is not a member."""
         return "" if self._group is None else self._group.member_id
 
-    def _in_transactions(self) -> TransactionalReading:
+    def _in_transactions(self) -> TransactionalProgress:
         """Leave the commits to a producer's transactions, from the first call on."""
         return in_transactions(self._fetcher, self._require_group("commit in a transaction"))
 

@@ -77,7 +77,7 @@ from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
 from moldau.protocol.messages.fetch import FetchResponse, PartitionData
 
 if TYPE_CHECKING:
-    from moldau.client.consumer.transactional import TransactionalReading
+    from moldau.client.consumer.transactional import TransactionalProgress
 
 _SHORTEST_WAIT_S: Final = 0.001
 _LOOKED_UP: Final = (PositionState.COMMITTED, PositionState.UNKNOWN, PositionState.VALIDATING)
@@ -151,7 +151,7 @@ class ConsumerCore:
         """Whether there may be something to fetch that was not requested yet."""
         self.released_at: float | None = None
         """Until when positions wait for a commit or a listener before they are looked up."""
-        self.transactional: TransactionalReading | None = None
+        self.transactional: TransactionalProgress | None = None
         """If set, a producer commits what is read, in its transactions."""
         self._has_group = has_group
         self._missing = missing

@@ -40,7 +40,7 @@ Decode = Callable[[bytes, Place], Any]
 DecodeMany = Callable[[Sequence[bytes | None], Place], Any]
 
 
-class Undecoded(NamedTuple):
+class UndecodedRecord(NamedTuple):
     """A record that cannot be decoded: its partition and offset, and the error."""
 
     where: TopicPartition
@@ -83,7 +83,7 @@ class _Side:
         return decoded
 
 
-class Decoding:
+class RecordDecoder:
     """The deserializers of one consumer."""
 
     def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
@@ -98,7 +98,7 @@ class Decoding:
         given: tuple[DeserializerGiven, DeserializerGiven],
         settings: Settings,
         runtime: Runtime,
-    ) -> Decoding | None:
+    ) -> RecordDecoder | None:
         """Return the deserializers given as objects or by settings; None if keys and values stay
         bytes. ConfigError names the wrong setting."""
         named = (settings[rows.key_deserializer], settings[rows.value_deserializer])
@@ -124,16 +124,16 @@ class Decoding:
 
     async def decode(
         self, parts: list[PartitionRecords]
-    ) -> tuple[list[PartitionRecords], list[Undecoded]]:
+    ) -> tuple[list[PartitionRecords], list[UndecodedRecord]]:
         """Return the decoded parts, up to the first bad record of each partition, and those."""
         with asking_once():
             return await self._decode(parts)
 
     async def _decode(
         self, parts: list[PartitionRecords]
-    ) -> tuple[list[PartitionRecords], list[Undecoded]]:
+    ) -> tuple[list[PartitionRecords], list[UndecodedRecord]]:
         decoded: list[PartitionRecords] = []
-        failed: dict[TopicPartition, Undecoded] = {}
+        failed: dict[TopicPartition, UndecodedRecord] = {}
         for part in parts:
             where = TopicPartition(part.topic, part.partition)
             if where in failed:
@@ -165,7 +165,7 @@ class Decoding:
 
     async def _one_by_one(
         self, part: PartitionRecords, where: TopicPartition
-    ) -> tuple[list[PartitionRecords], Undecoded | None]:
+    ) -> tuple[list[PartitionRecords], UndecodedRecord | None]:
         good: list[ConsumerRecord] = []
         for record in part.records:
             row: list[Any] = []
@@ -173,7 +173,9 @@ class Decoding:
                 data = record.value if row else record.key
                 decoded, error = await _attempt(_decode(side, data, record, place))
                 if error is not None:
-                    bad = Undecoded(where, record.offset, _failure(error, place, where, record))
+                    bad = UndecodedRecord(
+                        where, record.offset, _failure(error, place, where, record)
+                    )
                     if not good:
                         return [], bad
                     return [part._replace(records=good, next_offset=record.offset)], bad

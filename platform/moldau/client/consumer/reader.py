@@ -35,7 +35,7 @@ from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.base.part import Part
 from moldau.client.base.user_code import close_all, guarded, load_interceptors
-from moldau.client.consumer.decoding import Decoding, Undecoded
+from moldau.client.consumer.decoding import RecordDecoder, UndecodedRecord
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.metrics import MS
 from moldau.client.consumer.progress import Chosen
@@ -62,14 +62,14 @@ class RecordReader:
     """The polls of one consumer."""
 
     def __init__(
-        self, fetcher: Fetcher, interceptors: Interceptors, decoding: Decoding | None
+        self, fetcher: Fetcher, interceptors: Interceptors, decoding: RecordDecoder | None
     ) -> None:
         self.is_closing = False
         self.core = fetcher.core
         self.out = fetcher.core.progress
         self._interceptors = interceptors or None
         self._decoding = decoding
-        self._undecoded: list[Undecoded] = []
+        self._undecoded: list[UndecodedRecord] = []
         self._cluster = fetcher.cluster
         self._clock = fetcher.cluster.runtime.clock
         self._fetcher = fetcher
@@ -303,7 +303,7 @@ class RecordReader:
                 self.out.take_back(parts)
         return seen
 
-    async def _decoded(self, decoding: Decoding, count_max: int) -> list[PartitionRecords]:
+    async def _decoded(self, decoding: RecordDecoder, count_max: int) -> list[PartitionRecords]:
         """Return the next records, deserialized."""
         while True:
             self._raise_undecoded()

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from moldau.client.consumer.membership import ConsumerGroup
 
 
-def in_transactions(fetcher: Fetcher, group: ConsumerGroup) -> TransactionalReading:
+def in_transactions(fetcher: Fetcher, group: ConsumerGroup) -> TransactionalProgress:
     """Leave the commits to a producer's transactions, from the first call on."""
     core = fetcher.core
     if core.transactional is None:
-        core.transactional = TransactionalReading(fetcher, group)
+        core.transactional = TransactionalProgress(fetcher, group)
         if not core.policy.is_committed:
             LOG.warning(
                 "consumer: it reads for transactions, and also what others abort: give it "
@@ -34,7 +34,7 @@ def in_transactions(fetcher: Fetcher, group: ConsumerGroup) -> TransactionalRead
     return core.transactional
 
 
-class TransactionalReading:
+class TransactionalProgress:
     """How far one consumer has read, and how far its transactions have committed that."""
 
     def __init__(self, fetcher: Fetcher, group: ConsumerGroup) -> None:

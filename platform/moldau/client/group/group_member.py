@@ -38,7 +38,7 @@ from moldau.client.base.arguments import (
     partitions_in,
 )
 from moldau.client.base.coordinator import Coordinator, GroupMetadata
-from moldau.client.base.given import Given, resolve
+from moldau.client.base.given import GivenSettings, resolve
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.base.user_code import LOG
 from moldau.client.group.member import NOBODY, Identity, MemberSettings, Ready
@@ -85,7 +85,7 @@ class GroupMember:
     ) -> None:
         """Take `settings` by Kafka's names; `options` (underscores for dots) override them. In
         `settings`, those that only producers and consumers have are ignored."""
-        self._given = Given(
+        self._given = GivenSettings(
             settings or {},
             options,
             without_meaning=WITHOUT_MEANING_TO_ADMINS,

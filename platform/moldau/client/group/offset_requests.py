@@ -34,7 +34,7 @@ STABLE_OFFSETS: Final = 7
 NOT_COMMITTED: Final = -1
 
 
-class Fetched(NamedTuple):
+class FetchedOffsets(NamedTuple):
     """A group's offsets from one response: the whole group's error, offsets, partitions' errors."""
 
     error_code: int
@@ -119,7 +119,7 @@ def fetch_request(
     )
 
 
-def fetched(answer: OffsetFetchResponse, ids: Mapping[str, Uuid] | None = None) -> Fetched:
+def fetched(answer: OffsetFetchResponse, ids: Mapping[str, Uuid] | None = None) -> FetchedOffsets:
     """Read the response to either request."""
     names = {each: name for name, each in (ids or {}).items()}
     offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -141,4 +141,4 @@ def fetched(answer: OffsetFetchResponse, ids: Mapping[str, Uuid] | None = None) 
             offsets[where] = OffsetAndMetadata(
                 each.committed_offset, each.metadata or "", each.committed_leader_epoch
             )
-    return Fetched(code, offsets, errors)
+    return FetchedOffsets(code, offsets, errors)

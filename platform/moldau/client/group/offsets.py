@@ -19,7 +19,7 @@ from moldau.client.group.offset_requests import (
     MANY_GROUPS,
     NEWEST_WITH_NAMES,
     STABLE_OFFSETS,
-    Fetched,
+    FetchedOffsets,
     commit_codes,
     commit_request,
     fetch_request,
@@ -245,7 +245,7 @@ class GroupOffsets:
         refused = self._refused(answer)
         return {where: refused.get(where) or answer.offsets.get(where) for where in wanted}
 
-    def _refused(self, answer: Fetched) -> dict[TopicPartition, KafkaError]:
+    def _refused(self, answer: FetchedOffsets) -> dict[TopicPartition, KafkaError]:
         return {
             where: error_from("OffsetFetch", code, **self._facts(where))
             for where, code in answer.errors.items()
@@ -257,7 +257,7 @@ class GroupOffsets:
         ids = {name: known[name].topic_id for name in topics if name in known}
         return ids if len(ids) == len(topics) and ZERO_UUID not in ids.values() else None
 
-    async def _fetch_once(self, wanted: list[TopicPartition]) -> Fetched:
+    async def _fetch_once(self, wanted: list[TopicPartition]) -> FetchedOffsets:
         # By id if possible: the offset of a deleted topic has no meaning for a new one of its
         # name.
         ids = self._ids({where.topic for where in wanted})

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.client.group.classic import NO_GENERATION, ClassicMember, ClassicMemberState
 from moldau.client.group.member import NOBODY, Identity, MemberSettings, Ready, in_words
-from moldau.client.group.protocols import Assigned
+from moldau.client.group.protocols import GenerationAssignment
 from moldau.deferred import dataclass
 from moldau.errors import BadData, MoldauError, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -202,7 +202,7 @@ class OpaqueMember:
     def on_share(self, assignment: bytes, now: float) -> None:
         """Queue a call of `on_assigned` with the share."""
         group = self._group
-        told = Assigned(
+        told = GenerationAssignment(
             group.generation, group.member_id, group.leader_id, group.protocol_name, assignment
         )
         self._calls.append(Call(AssignorMethod.ASSIGNED, (told,)))

@@ -17,7 +17,7 @@ Assignments = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class GenerationAssignment:
     """A member's share in one generation of its group."""
 
     generation: int
@@ -50,7 +50,7 @@ class Protocols(Protocol):
         """Return the share of each member, by member id, from the metadata of all. Called at the
         leader. A member that is left out gets b""."""
 
-    def on_assigned(self, assigned: Assigned) -> Awaitable[None] | None:
+    def on_assigned(self, assigned: GenerationAssignment) -> Awaitable[None] | None:
         """Called when a generation has begun, with this member's share in it."""
 
     def on_revoked(self) -> Awaitable[None] | None:

@@ -58,7 +58,7 @@ class ToSend(NamedTuple):
 
 
 @dataclass(slots=True)
-class Drained:
+class DrainedBatches:
     """What the shell must do: send requests, connect to brokers, and request metadata."""
 
     requests: list[ToSend] = field(default_factory=list)
@@ -211,9 +211,9 @@ class Accumulator:
 
     # Requests out
 
-    def drain(self, now: float, metadata: Metadata, room: dict[int, int]) -> Drained:
+    def drain(self, now: float, metadata: Metadata, room: dict[int, int]) -> DrainedBatches:
         """Return what to send now. `room` is how many more requests each connected broker takes."""
-        drained, transaction = Drained(), self.transaction
+        drained, transaction = DrainedBatches(), self.transaction
         if transaction is not None and transaction.is_over and self.buffer.busy:
             self.fail_all(transaction.refusal())
         everything = self.is_flushing or not self.buffer.has_room

@@ -1,6 +1,6 @@
 """Interceptors and serializers: what happens to a record before it is bytes. No IO.
 
-    prepared = pipeline.prepare(record, on_delivery)     # or `Preparing`, if a serde needs IO
+    prepared = pipeline.prepare(record, on_delivery)  # or `RecordPreparation`: a serde needs IO
 
 Invariants: interceptors run in order on the application's record, each on the result of the one
 before. None is never serialized. All interceptors get the outcome of every record that they saw,
@@ -31,7 +31,7 @@ _OVERHEAD_BYTES: Final = 12
 _TURN: Final = 100
 
 
-class Prepared(NamedTuple):
+class PreparedRecord(NamedTuple):
     """A serialized record, and the callback for its outcome."""
 
     record: ProducerRecord
@@ -78,7 +78,7 @@ class Pipeline:
 
     def prepare(
         self, record: ProducerRecord, on_delivery: OnDelivery | None = None
-    ) -> Prepared | Preparing:
+    ) -> PreparedRecord | RecordPreparation:
         """Return the record to send. Raise SerializationFailed if a serializer fails."""
         for each in self.interceptors:
             changed = guarded(f"{type(each).__name__}.on_send", _on_send, each, record)
@@ -92,8 +92,8 @@ class Pipeline:
             self.failed(record, error)
             raise
         if isinstance(key, Awaitable) or isinstance(value, Awaitable):
-            return Preparing(self, record, key, value, on_delivery)
-        return Prepared(record, key, value, record.partition, on_delivery)
+            return RecordPreparation(self, record, key, value, on_delivery)
+        return PreparedRecord(record, key, value, record.partition, on_delivery)
 
     def _serialized(self, topic: str, value: object, *, is_key: bool) -> Any:
         serializer = self._serializers[is_key]
@@ -116,15 +116,15 @@ class Pipeline:
 
     async def awaited(
         self, record: ProducerRecord, key: Any, value: Any, on_delivery: OnDelivery | None
-    ) -> Prepared:
+    ) -> PreparedRecord:
         """Return the record when its serializers are done."""
-        with Telling(self, record):
+        with ErrorReport(self, record):
             try:
                 key = await self._made(record.topic, record.key, key, is_key=True)
                 value = await self._made(record.topic, record.value, value, is_key=False)
             finally:
                 _leave(value)
-        return Prepared(record, key, value, record.partition, on_delivery)
+        return PreparedRecord(record, key, value, record.partition, on_delivery)
 
     async def _made(self, topic: str, value: object, made: Any, *, is_key: bool) -> Any:
         if not isinstance(made, Awaitable):
@@ -169,7 +169,7 @@ class Pipeline:
 
     # Outcomes
 
-    def watch(self, prepared: Prepared, delivery: Delivery) -> None:
+    def watch(self, prepared: PreparedRecord, delivery: Delivery) -> None:
         """Call interceptors and the callback when the record's batch is decided."""
         batch = delivery.batch
         if prepared.on_delivery is not None:
@@ -223,7 +223,7 @@ def _on_send(interceptor: ProducerInterceptor, record: ProducerRecord) -> Produc
     )
 
 
-class Preparing:
+class RecordPreparation:
     """A record whose serializers wait for something: await it. If the `with` block raises before
     the await, interceptors get that error as if a serializer had failed."""
 
@@ -244,7 +244,7 @@ class Preparing:
         self._on_delivery = on_delivery
         self._has_begun = False
 
-    def __await__(self) -> Generator[Any, None, Prepared]:
+    def __await__(self) -> Generator[Any, None, PreparedRecord]:
         self._has_begun = True
         awaited = self._pipeline.awaited(self._record, self._key, self._value, self._on_delivery)
         return awaited.__await__()
@@ -259,7 +259,7 @@ class Preparing:
             self._pipeline.failed(self._record, error)
 
 
-class Telling:
+class ErrorReport:
     """Reports any exception of the block to the interceptors: the record could not be sent."""
 
     __slots__ = ("_pipeline", "_record")

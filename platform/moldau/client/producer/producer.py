@@ -36,7 +36,7 @@ from moldau.client.base.arguments import (
     partition_of,
 )
 from moldau.client.base.coordinator import GroupMetadata
-from moldau.client.base.given import Given, resolve
+from moldau.client.base.given import GivenSettings, resolve
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.base.notices import not_hiding
 from moldau.client.base.user_code import LOG, load_interceptors
@@ -49,7 +49,7 @@ from moldau.client.producer.delivery import AwaitedBatch, Deliveries, Delivery, 
 from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.partitioner import RecordPartitioner, load_partitioner
-from moldau.client.producer.pipeline import Pipeline, Prepared, Telling
+from moldau.client.producer.pipeline import ErrorReport, Pipeline, PreparedRecord
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import (
     NO_RECORD,
@@ -127,7 +127,7 @@ class Producer(Generic[K, V]):
         are bytes. `partitioner.class` and `interceptor.classes` may be objects as well as names.
         """
         serializers = {"key_serializer": key_serializer, "value_serializer": value_serializer}
-        self._given = Given(
+        self._given = GivenSettings(
             settings or {},
             {**options, **{name: each for name, each in serializers.items() if each is not None}},
             objects=own_rows.OBJECTS,
@@ -365,7 +365,7 @@ class Producer(Generic[K, V]):
         record = prepared.record
         waited: Turn | None = None
         until = self._sender.patience()
-        with Telling(self._pipeline, record):
+        with ErrorReport(self._pipeline, record):
             if self._sender.presses:
                 await asyncio.sleep(0)
             while True:
@@ -380,7 +380,7 @@ class Producer(Generic[K, V]):
                 size_bytes = prepared.size_bytes
                 waited = await self._sender.wait_for_room(where, waited, until, size_bytes)
 
-    def _assigned(self, known: OutgoingTopic, prepared: Prepared) -> Prepared:
+    def _assigned(self, known: OutgoingTopic, prepared: PreparedRecord) -> PreparedRecord:
         """Return the record with the partition from `partitioner.class`, if it has none yet."""
         if self._partitioner is None or prepared.partition is not None:
             return prepared
@@ -408,7 +408,7 @@ class Producer(Generic[K, V]):
         return prepared._replace(partition=chosen)
 
     def _place(
-        self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
+        self, known: OutgoingTopic, prepared: PreparedRecord, waited: Turn | None
     ) -> Delivery | None:
         """Append the record to a batch. Return None, with nothing changed, if there is no room."""
         self._sender.check_open()
@@ -707,7 +707,7 @@ def _declare_metrics(
     gauge("metadata-age", "Seconds since metadata came.", topics.metadata_age_s)
 
 
-def _tell(given: Given, settings: Settings) -> None:
+def _tell(given: GivenSettings, settings: Settings) -> None:
     """Log which settings do not have the effect that they seem to have."""
     given.log_notices("producer", settings)
     raised = own_rows.raised_delivery(settings)

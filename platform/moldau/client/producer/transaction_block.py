@@ -22,7 +22,7 @@ from moldau.runtime.timeouts import timeout
 
 if TYPE_CHECKING:
     from moldau.client.consumer.consumer import Consumer
-    from moldau.client.consumer.transactional import TransactionalReading
+    from moldau.client.consumer.transactional import TransactionalProgress
 
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Transaction:
     def __init__(self, transactions: Transactions, consumer: Consumer[Any, Any] | None) -> None:
         self._transactions = transactions
         self._consumer = consumer
-        self._reading: TransactionalReading | None = None
+        self._reading: TransactionalProgress | None = None
         self._is_dropped = False
 
     def abort(self) -> None:

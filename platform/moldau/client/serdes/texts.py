@@ -1,6 +1,6 @@
 """Serdes between records with schemas and the lines of JSON that people read and write.
 
-A deserializer gives a `Decoded`: the value for programs, and the JSON of it as one line. A
+A deserializer gives a `DecodedText`: the value for programs, and the JSON of it as one line. A
 serializer takes such a line and writes by the latest schema of the subject; the line `null` is a
 record without a value. The command line and the console use them.
 
@@ -43,7 +43,7 @@ _FIRST: Final = (0,)
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedText:
     """What a schema decoded. `json` has only JSON's own types, and `text` is its one line."""
 
     value: Any
@@ -51,8 +51,8 @@ class Decoded:
     text: str
 
 
-def _decoded(value: Any, as_json: Any) -> Decoded:
-    return Decoded(value, as_json, _line(as_json))
+def _decoded(value: Any, as_json: Any) -> DecodedText:
+    return DecodedText(value, as_json, _line(as_json))
 
 
 def _line(value: Any) -> str:
@@ -120,7 +120,7 @@ class TextSerializer(SchemaSerializer):
 
 
 class TextDeserializer(SchemaDeserializer):
-    """Reads records with schemas of this type as `Decoded`."""
+    """Reads records with schemas of this type as `DecodedText`."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Format(Protocol):
 
     async def writer(self, schema_id: int, schema: Schema) -> WriteLine: ...
 
-    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], Decoded]: ...
+    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], DecodedText]: ...
 
 
 class AvroLines:
@@ -164,7 +164,7 @@ class AvroLines:
         read = JsonValues(named).whole_reader(parsed)
         return lambda value, _: write(read(value))
 
-    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], Decoded]:
+    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], DecodedText]:
         """Return a function that reads values and writes their JSON."""
         read = await self._reads.reader(key)
         schema = await self._reads.schema_of(key, AVRO)
@@ -172,7 +172,7 @@ class AvroLines:
         to_json = JsonValues(named).whole_writer(parsed)
         has_names = shape_of(parsed, named).has_unions
 
-        def decode(data: bytes, at: int) -> Decoded:
+        def decode(data: bytes, at: int) -> DecodedText:
             value = read(data, at)
             return _decoded(without_names(value) if has_names else value, to_json(value))
 
@@ -198,12 +198,12 @@ class ProtobufLines:
 
         return of_object
 
-    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], Decoded]:
+    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], DecodedText]:
         """Return a function that reads messages and writes their JSON."""
         read = await self._reads.reader(key)
         checked: dict[str, bool] = {}
 
-        def decode(data: bytes, at: int) -> Decoded:
+        def decode(data: bytes, at: int) -> DecodedText:
             message = read(data, at)
             name = message.DESCRIPTOR.full_name
             if name not in checked:
@@ -235,7 +235,7 @@ class JsonSchemaLines:
 
         return of_json
 
-    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], Decoded]:
+    async def reader(self, key: SchemaKey) -> Callable[[bytes, int], DecodedText]:
         """Return a function that reads values and writes their JSON."""
         read = await self._reads.reader(key)
         takes_null = True
@@ -244,7 +244,7 @@ class JsonSchemaLines:
         except DeserializationFailed:
             takes_null = False
 
-        def decode(data: bytes, at: int) -> Decoded:
+        def decode(data: bytes, at: int) -> DecodedText:
             value = read(data, at)
             if value is None:
                 return _decoded(None, NULL)
@@ -255,7 +255,7 @@ class JsonSchemaLines:
             text = data[at:].decode()
             if _is_exact(text):
                 return _decoded(value, value)
-            return Decoded(value, value, text.replace("\r", " ").replace("\n", " "))
+            return DecodedText(value, value, text.replace("\r", " ").replace("\n", " "))
 
         return decode
 

@@ -32,7 +32,7 @@ from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.console.pages.secret_settings import QUEUE
 from moldau.console.search.message import Message
 from moldau.console.search.query import FROMS, MessageQuery, readable
-from moldau.console.search.searches import Wanted
+from moldau.console.search.searches import SearchedPart
 from moldau.deferred import dataclass
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations.connectors import connector_path
@@ -261,7 +261,7 @@ class DeadLetters:
         wanted = MessageQuery.of(query)
         mask = visitor_of(request).mask(topic.name)
         indexes, leaderless = readable(topic, wanted.partition)
-        part = Wanted(topic.name, indexes, wanted, mask)
+        part = SearchedPart(topic.name, indexes, wanted, mask)
         found = await self._connection.searches.page(part)
         replayed = request.query_params.get("replayed", "")
         return self._renderer.page(

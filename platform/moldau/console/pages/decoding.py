@@ -25,7 +25,7 @@ from moldau.values.wire import ID_SIZE, unframe
 
 if TYPE_CHECKING:
     from moldau.client.serdes.registry.client import SchemaRegistry
-    from moldau.client.serdes.texts import Decoded, TextDeserializer
+    from moldau.client.serdes.texts import DecodedText, TextDeserializer
     from moldau.runtime import Clock
     from moldau.values.schema import Schema
 
@@ -69,7 +69,9 @@ class Decoder:
             return f"{text_of(data, most)} (not decoded: {error})"
         return cut(decoded.text, most)
 
-    async def decoded(self, data: bytes | None, place: Place, refused: Refusals) -> Decoded | None:
+    async def decoded(
+        self, data: bytes | None, place: Place, refused: Refusals
+    ) -> DecodedText | None:
         """Return what the schema says of a key or a value. None without a schema, or if it cannot
         be read by it."""
         if data is None or not _may_have_schema(data, place):
@@ -79,7 +81,7 @@ class Decoder:
         except (MoldauError, ValueError):
             return None
 
-    async def _read(self, data: bytes, place: Place, refused: Refusals) -> Decoded:
+    async def _read(self, data: bytes, place: Place, refused: Refusals) -> DecodedText:
         """Return what the schema says. Raise MoldauError or ValueError; for REFUSED_S the same
         RegistryError again."""
         name, now_s = _prefix(data, place), self._clock.monotonic()
@@ -118,7 +120,7 @@ class Decoder:
         except (MoldauError, ValueError):
             return ""
 
-    async def _value(self, data: bytes, place: Place) -> Decoded:
+    async def _value(self, data: bytes, place: Place) -> DecodedText:
         header = header_of(place.headers, place)
         key, _ = unframe(data if header is None else header)
         registry = self.registry()
@@ -132,7 +134,7 @@ class Decoder:
             deserializer = TextDeserializer(schema.type, registry, options=self.options)
             self._deserializers[schema.type] = deserializer
         found = deserializer(data, place)
-        decoded: Decoded = await found if isawaitable(found) else found
+        decoded: DecodedText = await found if isawaitable(found) else found
         return decoded
 
     def registry(self) -> SchemaRegistry:

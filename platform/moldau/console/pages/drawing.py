@@ -49,7 +49,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBox:
     """A box, and its upper left corner."""
 
     box: Box
@@ -61,7 +61,7 @@ class Placed:
 class Picture:
     """The boxes, the curves of the arrows, and the size of it all."""
 
-    boxes: tuple[Placed, ...]
+    boxes: tuple[PlacedBox, ...]
     curves: tuple[str, ...]
     width: int
     height: int
@@ -74,7 +74,7 @@ def drawn(boxes: Iterable[Box], arrows: Iterable[Arrow]) -> Picture:
     places = columns(known, kept)
     rows = _rows(known, kept, places)
     placed = {
-        key: Placed(
+        key: PlacedBox(
             box,
             MARGIN + places[key] * (WIDTH + GAP_X),
             MARGIN + rows[key] * (HEIGHT + GAP_Y),
@@ -111,6 +111,6 @@ def _rows(
     return rows
 
 
-def _curve(begin: Placed, end: Placed) -> str:
+def _curve(begin: PlacedBox, end: PlacedBox) -> str:
     middle = HEIGHT // 2
     return curve((begin.x + WIDTH, begin.y + middle), (end.x, end.y + middle), GAP_X)

@@ -25,7 +25,7 @@ from moldau.console.pages.texts import indented, moment
 from moldau.console.search.export import FORMATS, pieces
 from moldau.console.search.message import Message
 from moldau.console.search.query import FROMS, MessageQuery, chosen, readable
-from moldau.console.search.searches import FoundMessages, Search, SearchState, Wanted
+from moldau.console.search.searches import FoundMessages, Search, SearchedPart, SearchState
 from moldau.deferred import dataclass
 from moldau.errors import MoldauError
 from moldau.link.metadata import Topic, TopicPartition
@@ -75,7 +75,7 @@ class MessagePages:
             if not problem:
                 indexes, leaderless = readable(topic, query.partition)
                 mask = visitor_of(request).mask(topic.name)
-                wanted = Wanted(topic.name, indexes, query, mask)
+                wanted = SearchedPart(topic.name, indexes, query, mask)
                 if query.is_filter:
                     search = await self._connection.searches.start(_owner(request), wanted)
                     found = search.look()
@@ -175,7 +175,7 @@ class MessagePages:
         topic = await self._connection.topic(request.path_params["name"])
         query = MessageQuery.of({**request.query_params, "from": "newest"})
         indexes = chosen(readable(topic, query.partition)[0], query.partition)
-        wanted = Wanted(topic.name, indexes, query, visitor_of(request).mask(topic.name))
+        wanted = SearchedPart(topic.name, indexes, query, visitor_of(request).mask(topic.name))
         self._connection.searches.matching(wanted)  # a mistake in it is told at once
         followed = tail(self._connection, wanted)
 
@@ -201,7 +201,7 @@ class MessagePages:
             raise BadForm(f"format: {', '.join(FORMATS)}")
         query = MessageQuery.of(request.query_params)
         indexes, gone = readable(topic, query.partition)
-        wanted = Wanted(topic.name, indexes, query, visitor_of(request).mask(topic.name))
+        wanted = SearchedPart(topic.name, indexes, query, visitor_of(request).mask(topic.name))
         owner, searches, form = _owner(request), self._connection.searches, FORMATS[kind]
         searches.check(owner, wanted)
         pace = searches.pace()
@@ -318,7 +318,7 @@ def to_copy(messages: list[Message], query: Mapping[str, str]) -> Message | None
     return None
 
 
-async def tail(connection: Connection, wanted: Wanted) -> AsyncGenerator[list[Message]]:
+async def tail(connection: Connection, wanted: SearchedPart) -> AsyncGenerator[list[Message]]:
     """Yield new messages that match as they come, and an empty list at least twice a second, until
     the console ends."""
     matching, pace = connection.searches.matching(wanted), connection.searches.pace()

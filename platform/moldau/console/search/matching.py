@@ -42,7 +42,7 @@ _LARGE: Final = 1 << 14
 """After a record with so many bytes comes a look at the clock."""
 
 
-class Matching:
+class SearchFilter:
     """The filter of one search. It is for one task."""
 
     def __init__(

@@ -13,7 +13,7 @@ from moldau.deferred import dataclass
 from moldau.records import Headers
 
 if TYPE_CHECKING:
-    from moldau.client.serdes.texts import Decoded
+    from moldau.client.serdes.texts import DecodedText
     from moldau.console.pages.decoding import Decoder, Refusals
 
 
@@ -56,7 +56,7 @@ class Texts:
         self._most = most
         self._refused: Refusals = {}
 
-    async def decoded(self, data: bytes | None, place: Place) -> Decoded | None:
+    async def decoded(self, data: bytes | None, place: Place) -> DecodedText | None:
         """Return what a schema says of a key or a value; None if it names no schema, or one by
         which it cannot be read."""
         if self._decoder is None:

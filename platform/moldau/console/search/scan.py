@@ -20,7 +20,7 @@ from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client import Consumer
-    from moldau.console.search.matching import Matching
+    from moldau.console.search.matching import SearchFilter
     from moldau.console.search.message import Message
     from moldau.console.search.sweep import Sweep, Window
     from moldau.runtime import Clock
@@ -77,7 +77,7 @@ class Scan:
         clock: Clock,
         topic: str,
         sweep: Sweep,
-        matching: Matching,
+        matching: SearchFilter,
     ) -> None:
         self._consumer = consumer
         self._clock = clock

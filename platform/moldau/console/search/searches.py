@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.config.times import parse_time_ms
 from moldau.console.pages.rendering import BadForm
-from moldau.console.search.matching import Matching
+from moldau.console.search.matching import SearchFilter
 from moldau.console.search.query import MessageQuery, chosen, edge_of, edge_text
 from moldau.console.search.scan import Pace, Scan
 from moldau.console.search.sweep import MessagePage, Sweep
@@ -60,7 +60,7 @@ class SearchState(Enum):
     FAILED = "failed"
 
 
-class Wanted(NamedTuple):
+class SearchedPart(NamedTuple):
     """A part of a topic, and what of it a visitor may see."""
 
     topic: str
@@ -111,7 +111,7 @@ class _Bounds(NamedTuple):
 class _Run:
     """One reading of a page: its sweep, and what is known of the topic around it."""
 
-    def __init__(self, wanted: Wanted, matching: Matching, clock: Clock) -> None:
+    def __init__(self, wanted: SearchedPart, matching: SearchFilter, clock: Clock) -> None:
         self.wanted = wanted
         self.matching = matching
         self._clock = clock
@@ -176,7 +176,7 @@ class Search:
         """Whether it still reads."""
         return self._state is SearchState.READS
 
-    def is_like(self, owner: str, wanted: Wanted) -> bool:
+    def is_like(self, owner: str, wanted: SearchedPart) -> bool:
         """Whether it reads what a visitor asks for."""
         own = (self.owner, self.topic, self.query, self.mask)
         return self.is_reading and own == (owner, wanted.topic, wanted.query, wanted.mask)
@@ -232,7 +232,7 @@ class Searches:
         self._searches: dict[str, Search] = {}
         self._exports = Counter[str]()
 
-    async def page(self, wanted: Wanted) -> FoundMessages:
+    async def page(self, wanted: SearchedPart) -> FoundMessages:
         """Return a page, read now and for PAGE_S at most. Raise BadForm."""
         matching = self.matching(wanted)
         until = self._clock.monotonic() + PAGE_S
@@ -241,16 +241,16 @@ class Searches:
             is_whole = await run.run(consumer, lambda: self._clock.monotonic() > until)
         return run.found(SearchState.DONE if is_whole else SearchState.STOPPED)
 
-    def matching(self, wanted: Wanted, *, whole: bool = False) -> Matching:
+    def matching(self, wanted: SearchedPart, *, whole: bool = False) -> SearchFilter:
         """Return the filter for what is wanted. Raise BadForm if that cannot be read."""
         query = wanted.query
         chosen(wanted.indexes, query.partition)
         if query.start == "time":
             _time_of(query, self._clock.wall_ms())
         decoder = self._connection.decoder
-        return Matching(decoder, wanted.mask, query.where, query.text, whole=whole)
+        return SearchFilter(decoder, wanted.mask, query.where, query.text, whole=whole)
 
-    async def start(self, owner: str, wanted: Wanted) -> Search:
+    async def start(self, owner: str, wanted: SearchedPart) -> Search:
         """Start a search. Return it when it is done, or after AT_ONCE_S. Raise BadForm."""
         matching = self.matching(wanted)
         for each in self._searches.values():
@@ -306,13 +306,13 @@ class Searches:
         """Return a pace for work on what was found."""
         return Pace(self._clock)
 
-    def check(self, owner: str, wanted: Wanted) -> None:
+    def check(self, owner: str, wanted: SearchedPart) -> None:
         """Raise BadForm if `exported` would for what is wanted."""
         self.matching(wanted)
         if self._exports[owner] >= OF_VISITOR:
             raise BadForm(f"{OF_VISITOR} downloads of yours are running: wait for one of them")
 
-    async def exported(self, owner: str, wanted: Wanted) -> AsyncGenerator[list[Message]]:
+    async def exported(self, owner: str, wanted: SearchedPart) -> AsyncGenerator[list[Message]]:
         """Yield all messages of a part, the oldest of each partition first, with all of their
         texts. Raise BadForm, and MoldauError if it ends before all was read."""
         connection, matching = self._connection, self.matching(wanted, whole=True)
@@ -332,7 +332,7 @@ class Searches:
             self._exports[owner] -= 1
 
 
-async def _bounds(consumer: Consumer[bytes, bytes], wanted: Wanted) -> _Bounds:
+async def _bounds(consumer: Consumer[bytes, bytes], wanted: SearchedPart) -> _Bounds:
     indexes = chosen(wanted.indexes, wanted.query.partition)
     places = [TopicPartition(wanted.topic, each) for each in indexes]
     ends = await consumer.end_offsets(places)
@@ -344,7 +344,7 @@ async def _bounds(consumer: Consumer[bytes, bytes], wanted: Wanted) -> _Bounds:
 
 
 async def _edges(
-    consumer: Consumer[bytes, bytes], wanted: Wanted, bounds: _Bounds, now_ms: int
+    consumer: Consumer[bytes, bytes], wanted: SearchedPart, bounds: _Bounds, now_ms: int
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return the offsets between which a page lies. Raise BadForm for a time that is none."""
     query, begins, ends = wanted.query, bounds.begins, bounds.ends
@@ -364,7 +364,7 @@ async def _edges(
 
 
 async def _from_time(
-    consumer: Consumer[bytes, bytes], wanted: Wanted, ends: Mapping[int, int], now_ms: int
+    consumer: Consumer[bytes, bytes], wanted: SearchedPart, ends: Mapping[int, int], now_ms: int
 ) -> dict[int, int]:
     at_ms = _time_of(wanted.query, now_ms)
     places = {TopicPartition(wanted.topic, each): at_ms for each in ends}

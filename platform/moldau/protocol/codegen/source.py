@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from moldau.protocol import wire
-from moldau.protocol.failures import FieldPosition, Packed, Path
+from moldau.protocol.failures import FieldPosition, PackedValue, Path
 
 # The prefixes of packers and other outside names, which no local variable may hide.
 _OUTSIDE = ("array_", "default_", "make_", "pack_", "unpack_")
@@ -28,7 +28,7 @@ class Source:
         text: str,
         path: Path = (),
         run: tuple[tuple[int, Path], ...] = (),
-        values: tuple[Packed, ...] = (),
+        values: tuple[PackedValue, ...] = (),
     ) -> None:
         """Add one line that works on the field at `path`, or on a run of fields."""
         assert "\n" not in text

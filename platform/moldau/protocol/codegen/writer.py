@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from moldau.protocol import wire
 from moldau.protocol.codegen.reader import Form, format_name, path_name
 from moldau.protocol.codegen.source import Source
-from moldau.protocol.failures import Index, Packed, Path
+from moldau.protocol.failures import Index, PackedValue, Path
 from moldau.protocol.spec import MISSING, ArrayOf, FieldSpec, MessageSpec, StructSpec
 from moldau.protocol.types import BYTES_VIEW, RECORDS, STRING, UUID, Scalar
 
@@ -291,9 +291,9 @@ class _Writer:
         return f"{pack}({', '.join(value.value for value in pending if value.value)})"
 
 
-def values_of(pending: list[Pending]) -> tuple[Packed, ...]:
+def values_of(pending: list[Pending]) -> tuple[PackedValue, ...]:
     """Return the packed values that are attributes, so that an error can name its field."""
-    return tuple(Packed(*value) for value in pending if "." in value.value)
+    return tuple(PackedValue(*value) for value in pending if "." in value.value)
 
 
 @cache

@@ -35,7 +35,7 @@ _asyncio_tasks: Any = asyncio.tasks
 _PlainGathering: Any = _asyncio_tasks._GatheringFuture
 
 
-class SimulatedGathering(_PlainGathering):  # type: ignore[misc]
+class GatherFuture(_PlainGathering):  # type: ignore[misc]
     """The future that `gather` returns, with a deterministic hash and its incarnation."""
 
     def __init__(self, children: list[asyncio.Future[Any]], *, loop: SimulatedLoop) -> None:
@@ -67,7 +67,7 @@ def deterministic_asyncio(loop: SimulatedLoop) -> Iterator[None]:
 
     package: Any = asyncio
     _asyncio_tasks.set = _ordered_set
-    _asyncio_tasks._GatheringFuture = SimulatedGathering
+    _asyncio_tasks._GatheringFuture = GatherFuture
     _asyncio_tasks.all_tasks = package.all_tasks = all_tasks
     try:
         yield

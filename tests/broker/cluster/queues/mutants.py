@@ -17,7 +17,7 @@ from moldau.broker.api.share_persister import SharePersister
 from moldau.broker.coordinator.share import requests
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.partition import SharePartition
-from moldau.broker.share.persister import Loaded
+from moldau.broker.share.persister import StoredState
 from moldau.broker.share.piece import RecordState
 from moldau.broker.share.settings import ShareSettings
 from moldau.broker.share.window import Window
@@ -106,7 +106,7 @@ def forgets_that_records_rest() -> AbstractContextManager[object]:
 
     def loaded(self: SharePersister, key: Any, epoch: int, then: Any) -> None:
         def forget(found: Any) -> None:
-            if isinstance(found, Loaded):
+            if isinstance(found, StoredState):
                 runs = tuple(run._replace(rest_ms=0) for run in found.runs)
                 found = found._replace(runs=runs)
             then(found)

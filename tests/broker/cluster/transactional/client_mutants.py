@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from moldau.client.consumer.transactional import TransactionalReading
+from moldau.client.consumer.transactional import TransactionalProgress
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction_core import TransactionCore
 from tests.broker.cluster.transactional.ledger import Promise
@@ -24,7 +24,7 @@ def commits_before_records_are_there() -> AbstractContextManager[object]:
 
 def goes_on_after_an_abort() -> AbstractContextManager[object]:
     """The consumer does not read again what belonged to an aborted transaction."""
-    return patch.object(TransactionalReading, "rewind", lambda reading: None)
+    return patch.object(TransactionalProgress, "rewind", lambda reading: None)
 
 
 def commits_what_has_not_begun() -> AbstractContextManager[object]:

@@ -179,7 +179,7 @@ def trusts_the_id_alone() -> Iterator[None]:
     its epoch."""
     of_producer = membership._of_producer
 
-    def lenient(shard: Any, joining: membership.Joining) -> Transaction:
+    def lenient(shard: Any, joining: membership.JoiningPartitions) -> Transaction:
         known = shard.existing(joining.transactional_id)
         producer = joining.producer._replace(epoch=known.producer_epoch)
         return of_producer(shard, joining._replace(producer=producer))

@@ -16,7 +16,7 @@ from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.coordinator.transaction.effects import WriteMarkers
 from moldau.broker.coordinator.transaction.ending import end_transaction, on_markers_written
 from moldau.broker.coordinator.transaction.membership import (
-    Joining,
+    JoiningPartitions,
     add_partitions,
     verify_partitions,
 )
@@ -97,11 +97,11 @@ class Table:
         return Producer(answer.producer_id, answer.producer_epoch)
 
     def add(self, producer: Producer, *partitions: tuple[str, int], version: int = 2) -> None:
-        joining = Joining(ID, producer, _set(partitions), version)
+        joining = JoiningPartitions(ID, producer, _set(partitions), version)
         self.ask(lambda shard, ticket, now: add_partitions(shard, joining, ticket, now))
 
     def verify(self, producer: Producer, *partitions: tuple[str, int]) -> dict[int, int]:
-        joining = Joining(ID, producer, _set(partitions))
+        joining = JoiningPartitions(ID, producer, _set(partitions))
         answer = self.ask(lambda shard, ticket, now: verify_partitions(shard, joining, ticket))
         return {
             row.partition_index: row.partition_error_code

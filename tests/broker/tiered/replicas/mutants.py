@@ -12,7 +12,7 @@ from unittest.mock import patch
 from moldau.broker.log.leader_epochs import LeaderEpochs, LogPoint
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.producer_snapshot import ProducerSnapshots
-from moldau.broker.log.rolling import Rolling
+from moldau.broker.log.rolling import SegmentRoller
 from moldau.broker.log.truncation import LogHistory
 from moldau.broker.replication.leader import Leader
 from moldau.broker.tiered.rebuild import SegmentHistory
@@ -56,15 +56,15 @@ def forgets_at_a_start_the_producers_of_remote_records() -> Mutation:
 
 def rolls_without_the_producers_of_the_segment_before() -> Mutation:
     """The snapshot is the state before what came at once."""
-    original = Rolling.roll
+    original = SegmentRoller.roll
 
-    def roll(self: Rolling, now_ms: int) -> None:
+    def roll(self: SegmentRoller, now_ms: int) -> None:
         original(self, now_ms)
         state = self._state
         if state.producers.end_offset == state.log_end_offset:
             state.snapshots.remove(state.log_end_offset)
 
-    return patch.object(Rolling, "roll", roll)
+    return patch.object(SegmentRoller, "roll", roll)
 
 
 def deletes_what_replicas_in_sync_still_serve() -> Mutation:

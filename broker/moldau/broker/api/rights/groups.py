@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.refused import refused_rows
-from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.guard import GuardedMessage, changed
 from moldau.broker.api.rights.items import ItemGuard
 from moldau.broker.coordinator.group.streams.graph import nodes_of
 from moldau.broker.coordinator.kind import KeyType
@@ -60,7 +60,7 @@ _READ_TOPICS: Final = ItemGuard(Right(_TOPIC, AclOperation.READ), is_first=True)
 
 def guard_coordinator(
     client: Client, message: FindCoordinatorRequest, version: int
-) -> Guarded | FindCoordinatorResponse | None:
+) -> GuardedMessage | FindCoordinatorResponse | None:
     """DESCRIBE on each group or transactional id; CLUSTER_ACTION for share groups."""
     keys = message.coordinator_keys if version >= _MANY_KEYS_SINCE else [message.key]
     if message.key_type in _ABOUT_KEYS:
@@ -87,12 +87,12 @@ def guard_coordinator(
         response.coordinators = [*response.coordinators, *refused]
 
     left = [key for key in keys if key in allowed]
-    return Guarded(changed(message, coordinator_keys=left), finish)
+    return GuardedMessage(changed(message, coordinator_keys=left), finish)
 
 
 def guard_describe(
     client: Client, message: classics.DescribeGroupsRequest, version: int
-) -> Guarded:
+) -> GuardedMessage:
     """DESCRIBE on each group."""
     left, out = _DESCRIBED.divide(client, message.groups)
     refused = refused_rows(classics.DescribedGroup, out, _GROUP_FAILED)
@@ -102,7 +102,7 @@ def guard_describe(
             _set_operations(client, each)
         response.groups = [*refused, *response.groups]
 
-    return Guarded(changed(message, groups=left), finish)
+    return GuardedMessage(changed(message, groups=left), finish)
 
 
 def _set_operations(client: Client, group: Any) -> None:
@@ -110,7 +110,7 @@ def _set_operations(client: Client, group: Any) -> None:
         group.authorized_operations = client.operations(_GROUP, ALL_OF_GROUP, group.group_id)
 
 
-def guard_described(client: Client, message: _DescribeRequest, version: int) -> Guarded:
+def guard_described(client: Client, message: _DescribeRequest, version: int) -> GuardedMessage:
     """DESCRIBE on each group, and on all topics that its members name or have. For streams groups
     these are the topics of the topology."""
     row = _DESCRIBED_ROWS[type(message)]
@@ -129,7 +129,7 @@ def guard_described(client: Client, message: _DescribeRequest, version: int) -> 
                 shown.append(each)
         response.groups = [*shown, *refused]
 
-    return Guarded(changed(message, group_ids=left), finish)
+    return GuardedMessage(changed(message, group_ids=left), finish)
 
 
 _DescribeRequest: TypeAlias = (
@@ -167,7 +167,7 @@ def _topics_of_topology(group: streams.DescribedGroup) -> set[str]:
     return names
 
 
-def guard_list(client: Client, message: ListGroupsRequest, version: int) -> Guarded | None:
+def guard_list(client: Client, message: ListGroupsRequest, version: int) -> GuardedMessage | None:
     """DESCRIBE on the cluster shows all groups; else those with DESCRIBE are listed."""
     if client.may_on_cluster(_DESCRIBE):
         return None
@@ -176,7 +176,7 @@ def guard_list(client: Client, message: ListGroupsRequest, version: int) -> Guar
         allowed = client.allowed(_GROUP, _DESCRIBE, (each.group_id for each in response.groups))
         response.groups = [each for each in response.groups if each.group_id in allowed]
 
-    return Guarded(message, finish)
+    return GuardedMessage(message, finish)
 
 
 def guard_heartbeat(
@@ -196,7 +196,7 @@ def guard_heartbeat(
 
 def guard_offset_delete(
     client: Client, message: OffsetDeleteRequest, version: int
-) -> Guarded | OffsetDeleteResponse | None:
+) -> GuardedMessage | OffsetDeleteResponse | None:
     """DELETE on the group, and READ on each topic."""
     if not client.may(_GROUP, AclOperation.DELETE, message.group_id):
         return OffsetDeleteResponse(error_code=_GROUP_FAILED, topics=[])

@@ -105,7 +105,7 @@ class Client:
         return None if topic is None else topic.topic_id
 
 
-class Guarded(NamedTuple):
+class GuardedMessage(NamedTuple):
     """A message without its refused parts, and what completes the response to it."""
 
     message: Message
@@ -114,7 +114,7 @@ class Guarded(NamedTuple):
     """Whether a request without a response must end its connection: parts of it are refused."""
 
 
-Guard: TypeAlias = "Callable[[Client, Any, int], Guarded | Response | None]"
+Guard: TypeAlias = "Callable[[Client, Any, int], GuardedMessage | Response | None]"
 """Takes the client, the message and its version. None: the message passes as it is. A response: the
 handler is not called."""
 
@@ -137,7 +137,7 @@ class GuardedRequest:
     """The bytes have parts that the handler must not see."""
 
     def __init__(
-        self, request: ApiRequest, message: Message, guarded: Guarded | None = None
+        self, request: ApiRequest, message: Message, guarded: GuardedMessage | None = None
     ) -> None:
         """`guarded` completes the response, if parts of the message are refused."""
         self._request = request

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.refused import element_of, refused_rows, unique
-from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.guard import GuardedMessage, changed
 from moldau.deferred import dataclass
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages import response_class
@@ -63,7 +63,7 @@ class ItemGuard:
     is_once: bool = False
     """Whether an item that is named twice has one row."""
 
-    def __call__(self, client: Client, message: Request, version: int) -> Guarded | None:
+    def __call__(self, client: Client, message: Request, version: int) -> GuardedMessage | None:
         if self.cluster is not None and client.may_on_cluster(self.cluster):
             return None
         asked = self._list(type(message).spec.fields, version)
@@ -85,7 +85,7 @@ class ItemGuard:
             both = [*refused, *found] if self.is_first else [*found, *refused]
             setattr(answer, answered.name, both)
 
-        return Guarded(changed(message, **{asked.name: left}), finish)
+        return GuardedMessage(changed(message, **{asked.name: left}), finish)
 
     def divide(self, client: Client, items: Collection[Any]) -> tuple[list[Any], list[Any]]:
         """Return the items that the client has the right to, and the others. An item that names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.refused import refused_rows
-from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.guard import GuardedMessage, changed
 from moldau.broker.api.rights.items import ItemGuard
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
@@ -40,7 +40,7 @@ _GROUP_ERROR_SINCE: Final = 2
 
 def guard_commit(
     client: Client, message: OffsetCommitRequest, version: int
-) -> Guarded | OffsetCommitResponse | None:
+) -> GuardedMessage | OffsetCommitResponse | None:
     """READ on the group, and on each topic."""
     if not client.may(_GROUP, AclOperation.READ, message.group_id):
         rows = refused_rows(OffsetCommitResponseTopic, message.topics, _GROUP_FAILED)
@@ -50,7 +50,7 @@ def guard_commit(
 
 def guard_fetch(
     client: Client, message: OffsetFetchRequest, version: int
-) -> Guarded | OffsetFetchResponse | None:
+) -> GuardedMessage | OffsetFetchResponse | None:
     """DESCRIBE on each group, and on each topic. If all topics of a group are asked for, the others
     are left out."""
     if version < _GROUPS_SINCE:
@@ -79,7 +79,7 @@ def guard_fetch(
             group.topics = [*group.topics, *hidden.get(group.group_id, ())]
         response.groups = [*response.groups, *refused]
 
-    return Guarded(changed(message, groups=left), finish)
+    return GuardedMessage(changed(message, groups=left), finish)
 
 
 def changed_group(
@@ -96,7 +96,7 @@ def changed_group(
 
 def _guard_one(
     client: Client, message: OffsetFetchRequest, version: int
-) -> Guarded | OffsetFetchResponse | None:
+) -> GuardedMessage | OffsetFetchResponse | None:
     """Before version 8 a request names one group."""
     if not client.may(_GROUP, AclOperation.DESCRIBE, message.group_id):
         if version >= _GROUP_ERROR_SINCE:
@@ -110,4 +110,4 @@ def _guard_one(
     def show(response: OffsetFetchResponse) -> None:
         response.topics, _ = _TOPICS.divide(client, response.topics)
 
-    return Guarded(message, show)
+    return GuardedMessage(message, show)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.refused import refused_rows
-from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.guard import GuardedMessage, changed
 from moldau.broker.api.rights.items import ItemGuard, names_of
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
@@ -37,7 +37,7 @@ _ATTRIBUTES_AT: Final = 22
 
 def guard_produce(
     client: Client, message: ProduceRequest, version: int
-) -> Guarded | ProduceResponse | None:
+) -> GuardedMessage | ProduceResponse | None:
     """WRITE on each topic, and on the transactional id where a batch is transactional."""
     transactional_id = message.transactional_id
     if transactional_id is not None and _is_transactional(message):
@@ -57,15 +57,17 @@ def guard_produce(
     def finish(response: ProduceResponse) -> None:
         response.responses = [*refused, *response.responses]
 
-    return Guarded(changed(message, topic_data=left), finish, closes_silent=True)
+    return GuardedMessage(changed(message, topic_data=left), finish, closes_silent=True)
 
 
-def _unless_silent(message: ProduceRequest, response: ProduceResponse) -> Guarded | ProduceResponse:
+def _unless_silent(
+    message: ProduceRequest, response: ProduceResponse
+) -> GuardedMessage | ProduceResponse:
     """Return the response. Without acknowledgements there is none: a message without records is
     left, and the refusal closes the connection."""
     if message.acks:
         return response
-    return Guarded(changed(message, topic_data=[]), lambda _: None, closes_silent=True)
+    return GuardedMessage(changed(message, topic_data=[]), lambda _: None, closes_silent=True)
 
 
 def _is_transactional(message: ProduceRequest) -> bool:

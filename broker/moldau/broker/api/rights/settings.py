@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.refused import refused_rows
-from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.guard import GuardedMessage, changed
 from moldau.broker.api.rights.topics import cluster_operations
 from moldau.broker.controller.configs import ResourceType
 from moldau.broker.decision.authorizer import CLUSTER_NAME
@@ -51,7 +51,9 @@ def _refusal(client: Client, operation: AclOperation, kind: int, name: str) -> E
     return None if client.may(owner, operation, owned) else REFUSALS[owner]
 
 
-def guard_describe(client: Client, message: DescribeConfigsRequest, version: int) -> Guarded | None:
+def guard_describe(
+    client: Client, message: DescribeConfigsRequest, version: int
+) -> GuardedMessage | None:
     """DESCRIBE_CONFIGS on the topic, the group or the cluster."""
     left, refused = _divide(client, AclOperation.DESCRIBE_CONFIGS, message, DescribeConfigsResult)
     if not refused:
@@ -60,14 +62,14 @@ def guard_describe(client: Client, message: DescribeConfigsRequest, version: int
     def finish(response: DescribeConfigsResponse) -> None:
         response.results = [*response.results, *refused]
 
-    return Guarded(changed(message, resources=left), finish)
+    return GuardedMessage(changed(message, resources=left), finish)
 
 
 def guard_alter(
     client: Client,
     message: replacing.AlterConfigsRequest | changing.IncrementalAlterConfigsRequest,
     version: int,
-) -> Guarded | None:
+) -> GuardedMessage | None:
     """ALTER_CONFIGS on the topic, the group or the cluster."""
     is_incremental = isinstance(message, changing.IncrementalAlterConfigsRequest)
     row = (changing if is_incremental else replacing).AlterConfigsResourceResponse
@@ -82,7 +84,7 @@ def guard_alter(
         found.sort(key=lambda each: order[each.resource_type, each.resource_name])
         response.responses = found
 
-    return Guarded(changed(message, resources=left), finish)
+    return GuardedMessage(changed(message, resources=left), finish)
 
 
 def _divide(
@@ -100,11 +102,11 @@ def _divide(
     return left, refused
 
 
-def guard_cluster(client: Client, message: DescribeClusterRequest, version: int) -> Guarded:
+def guard_cluster(client: Client, message: DescribeClusterRequest, version: int) -> GuardedMessage:
     """The operations on the cluster that the client may perform."""
 
     def finish(response: DescribeClusterResponse) -> None:
         if response.cluster_authorized_operations != NOT_ASKED:
             response.cluster_authorized_operations = cluster_operations(client)
 
-    return Guarded(message, finish)
+    return GuardedMessage(message, finish)

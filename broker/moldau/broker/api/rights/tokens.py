@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.rights.guard import Guarded
+from moldau.broker.api.rights.guard import GuardedMessage
 from moldau.broker.controller.token_changes import is_barred, not_created, owner_of
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
@@ -41,7 +41,7 @@ def guard_create(
 
 def guard_describe(
     client: Client, message: DescribeDelegationTokenRequest, version: int
-) -> Guarded:
+) -> GuardedMessage:
     """DESCRIBE on the token, or DESCRIBE_TOKENS on its owner, unless it is the client's own."""
 
     def finish(response: DescribeDelegationTokenResponse) -> None:
@@ -61,7 +61,7 @@ def guard_describe(
         }
         response.tokens = [each for each in response.tokens if each.token_id not in hidden]
 
-    return Guarded(message, finish)
+    return GuardedMessage(message, finish)
 
 
 def _owner(token: DescribedDelegationToken) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
 from moldau.broker.api.refused import refused_rows
-from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.api.rights.guard import GuardedMessage, changed
 from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID
@@ -50,7 +50,7 @@ _IDS_SINCE: Final = 12
 _REASON: Final = "Authorization failed."
 
 
-def guard_metadata(client: Client, message: MetadataRequest, version: int) -> Guarded:
+def guard_metadata(client: Client, message: MetadataRequest, version: int) -> GuardedMessage:
     """DESCRIBE on each topic, and CREATE for those that the request would create."""
     asked = message.topics
     refused: list[MetadataResponseTopic] = []
@@ -81,8 +81,10 @@ def guard_metadata(client: Client, message: MetadataRequest, version: int) -> Gu
 
     if refused and not guarded.topics and version == 0:
         # Nothing is left, and an empty list would mean all.
-        return Guarded(changed(guarded, topics=None), lambda response: _only(response, refused))
-    return Guarded(guarded, finish)
+        return GuardedMessage(
+            changed(guarded, topics=None), lambda response: _only(response, refused)
+        )
+    return GuardedMessage(guarded, finish)
 
 
 def _only(response: MetadataResponse, topics: list[MetadataResponseTopic]) -> None:
@@ -122,7 +124,7 @@ def cluster_operations(client: Client) -> int:
 
 def guard_topic_partitions(
     client: Client, message: DescribeTopicPartitionsRequest, version: int
-) -> Guarded:
+) -> GuardedMessage:
     """DESCRIBE on each topic. Without names, only topics with the right are in the response."""
     names = [each.name for each in message.topics]
     allowed = client.allowed(_TOPIC, _DESCRIBE, names)
@@ -144,11 +146,13 @@ def guard_topic_partitions(
 
     left = [each for each in message.topics if each.name in allowed]
     if refused and not left:  # an empty list would mean all
-        return Guarded(changed(message, response_partition_limit=1, cursor=None), finish)
-    return Guarded(changed(message, topics=left), finish)
+        return GuardedMessage(changed(message, response_partition_limit=1, cursor=None), finish)
+    return GuardedMessage(changed(message, topics=left), finish)
 
 
-def guard_create(client: Client, message: CreateTopicsRequest, version: int) -> Guarded | None:
+def guard_create(
+    client: Client, message: CreateTopicsRequest, version: int
+) -> GuardedMessage | None:
     """CREATE on the cluster or on each topic. The settings of a new topic are in the response only
     with DESCRIBE_CONFIGS on it (KIP-525)."""
     names = [each.name for each in message.topics]
@@ -168,10 +172,12 @@ def guard_create(client: Client, message: CreateTopicsRequest, version: int) -> 
         response.topics = [*response.topics, *refused]
 
     left = [each for each in message.topics if each.name in allowed]
-    return Guarded(changed(message, topics=left), finish)
+    return GuardedMessage(changed(message, topics=left), finish)
 
 
-def guard_delete(client: Client, message: DeleteTopicsRequest, version: int) -> Guarded | None:
+def guard_delete(
+    client: Client, message: DeleteTopicsRequest, version: int
+) -> GuardedMessage | None:
     """DELETE on the cluster or on each topic. The name of a topic that was named by its id is in
     the response only with DESCRIBE."""
     if client.may_on_cluster(AclOperation.DELETE):
@@ -199,5 +205,5 @@ def guard_delete(client: Client, message: DeleteTopicsRequest, version: int) -> 
         response.responses = [*response.responses, *refused]
 
     if message.topics:
-        return Guarded(changed(message, topics=left), finish)
-    return Guarded(changed(message, topic_names=[each.name for each in left]), finish)
+        return GuardedMessage(changed(message, topics=left), finish)
+    return GuardedMessage(changed(message, topic_names=[each.name for each in left]), finish)

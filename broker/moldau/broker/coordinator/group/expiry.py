@@ -21,7 +21,7 @@ from moldau.broker.settings import offset as settings
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.contract import Group
     from moldau.broker.coordinator.group.groups import Groups
-    from moldau.broker.coordinator.group.offsets import Committed
+    from moldau.broker.coordinator.group.offsets import PartitionCommit
 
 GROUPS_AT_ONCE: Final = 100
 TOMBSTONES_MAX: Final = 1000
@@ -98,7 +98,9 @@ class Expiry:
     def _count(self, records: Sequence[LogRecord]) -> None:
         self._groups.services.counts.offsets_expired.value += len(records)
 
-    def _is_expired(self, group: Group, topic: str, committed: Committed, wall_ms: int) -> bool:
+    def _is_expired(
+        self, group: Group, topic: str, committed: PartitionCommit, wall_ms: int
+    ) -> bool:
         since_ms = group.offset_age_since_ms(committed.committed_ms, topic)
         if since_ms is None:
             return False

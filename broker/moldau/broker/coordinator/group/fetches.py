@@ -16,7 +16,7 @@ from moldau.protocol.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups
-    from moldau.broker.coordinator.group.offsets import Committed
+    from moldau.broker.coordinator.group.offsets import PartitionCommit
     from moldau.ids import Uuid
 
 NO_OFFSET: Final = -1
@@ -30,7 +30,7 @@ def fetch_offsets(
     KafkaError is raised for the whole group."""
     group_id = message.group_id
     group = groups.get(group_id)
-    known: Mapping[str, Mapping[int, Committed]] = {}
+    known: Mapping[str, Mapping[int, PartitionCommit]] = {}
     if group is not None:
         group.check_fetch(message.member_id, message.member_epoch)
         known = groups.offsets.of_group(group_id)
@@ -63,7 +63,7 @@ def fetch_refusal(message: OffsetFetchRequestGroup, error: KafkaError) -> Offset
 
 
 def _partition(
-    index: int, committed: Committed | None, topic_id: Uuid
+    index: int, committed: PartitionCommit | None, topic_id: Uuid
 ) -> OffsetFetchResponsePartitions:
     """Return the committed offset of one partition. An offset of an earlier topic of this name does
     not count."""

@@ -37,7 +37,7 @@ RETRY_MS: Final = 500
 """The delay before the next attempt if a removal could not be written."""
 
 
-class Identified(Protocol):
+class IdentifiedMember(Protocol):
     """A member of any kind of group."""
 
     @property
@@ -47,8 +47,8 @@ class Identified(Protocol):
     def epoch(self) -> int: ...
 
 
-M = TypeVar("M", bound=Identified)
-M_co = TypeVar("M_co", bound=Identified, covariant=True)
+M = TypeVar("M", bound=IdentifiedMember)
+M_co = TypeVar("M_co", bound=IdentifiedMember, covariant=True)
 
 
 class StaticMembers(Protocol[M_co]):
@@ -94,7 +94,7 @@ def known_static_member(state: StaticMembers[M], member_id: str, instance_id: st
     return member
 
 
-def check_instance(member: Identified, member_id: str, instance_id: str | None) -> None:
+def check_instance(member: IdentifiedMember, member_id: str, instance_id: str | None) -> None:
     """Raise FENCED_INSTANCE_ID if another member has taken over the instance id."""
     if member.member_id != member_id:
         raise KafkaError(
@@ -105,7 +105,7 @@ def check_instance(member: Identified, member_id: str, instance_id: str | None) 
         )
 
 
-def check_released(before: Identified, instance_id: str) -> None:
+def check_released(before: IdentifiedMember, instance_id: str) -> None:
     """Raise UNRELEASED_INSTANCE_ID unless the member has left for a while (epoch -2): a second
     client that was given the same id by mistake must not replace one that still sends heartbeats.
     """

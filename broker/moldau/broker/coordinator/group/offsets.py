@@ -26,7 +26,7 @@ TopicPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 
-class Committed(NamedTuple):
+class PartitionCommit(NamedTuple):
     """The committed offset of one partition."""
 
     offset: int
@@ -40,7 +40,7 @@ class Committed(NamedTuple):
     """The offset of its record in the log."""
 
 
-_Topics: TypeAlias = dict[str, dict[int, Committed]]
+_Topics: TypeAlias = dict[str, dict[int, PartitionCommit]]
 
 
 class Offsets:
@@ -55,13 +55,13 @@ class Offsets:
 
     # Questions.
 
-    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+    def get(self, group_id: str, topic: str, partition: int) -> PartitionCommit | None:
         """Return the committed offset, or None."""
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, PartitionCommit]]:
         """Return all committed offsets of the group, by topic and partition."""
         return self._groups.get(group_id, {})
 
@@ -99,7 +99,7 @@ class Offsets:
         if value is None:
             self._remove(key)
             return
-        committed = Committed(
+        committed = PartitionCommit(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -129,7 +129,9 @@ class Offsets:
                         self._commit(group_id, topic, partition, committed)
         return pending.keys()
 
-    def _commit(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+    def _commit(
+        self, group_id: str, topic: str, partition: int, committed: PartitionCommit
+    ) -> None:
         partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
         known = partitions.get(partition)
         if known is None or known.written_at < committed.written_at:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from moldau.broker.coordinator.transaction.transactions import Transactions
 
 
-class Joining(NamedTuple):
+class JoiningPartitions(NamedTuple):
     """Partitions that are to join, or to be in, the transaction of a producer."""
 
     transactional_id: str
@@ -31,7 +31,7 @@ class Joining(NamedTuple):
 
 
 def add_partitions(
-    transactions: Transactions, joining: Joining, ticket: Ticket, now_ms: int
+    transactions: Transactions, joining: JoiningPartitions, ticket: Ticket, now_ms: int
 ) -> Outcome:
     """Add partitions to the client's transaction, and begin it if none is open. Without partitions
     nothing changes."""
@@ -56,7 +56,9 @@ def add_partitions(
     return transactions.stored(added, ((ticket, done),))
 
 
-def verify_partitions(transactions: Transactions, joining: Joining, ticket: Ticket) -> Outcome:
+def verify_partitions(
+    transactions: Transactions, joining: JoiningPartitions, ticket: Ticket
+) -> Outcome:
     """Answer for each partition whether it is in the client's transaction (KIP-890)."""
     known = _of_producer(transactions, joining)
     response = results(joining.partitions, ErrorCode.NONE)
@@ -67,7 +69,7 @@ def verify_partitions(transactions: Transactions, joining: Joining, ticket: Tick
     return answered(ticket, response)
 
 
-def _of_producer(transactions: Transactions, joining: Joining) -> Transaction:
+def _of_producer(transactions: Transactions, joining: JoiningPartitions) -> Transaction:
     """Return the transactional id of this producer, if its transaction is not ending."""
     known, producer = transactions.existing(joining.transactional_id), joining.producer
     known.check_settled()

@@ -25,16 +25,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, Generic, Protocol, Self, Unpack
 
-from moldau.client.base.given import Given, resolve
+from moldau.client.base.given import GivenSettings, resolve
 from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.base.notices import not_hiding
 from moldau.client.base.user_code import LOG
-from moldau.client.consumer.decoding import Decoding
+from moldau.client.consumer.decoding import RecordDecoder
 from moldau.client.consumer.share.member import ShareMember
 from moldau.client.consumer.share.message import Message
 from moldau.client.consumer.share.metrics import ShareMetrics
 from moldau.client.consumer.share.options import ShareOptions
-from moldau.client.consumer.share.reader import Holding, ShareReader, Window
+from moldau.client.consumer.share.reader import ReaderOptions, ShareReader, Window
 from moldau.client.consumer.share.session import FetchLimits
 from moldau.client.group.member import MemberSettings
 from moldau.client.group.subscription import Interest, interest
@@ -117,7 +117,7 @@ class ShareConsumer(Generic[K, V]):
         for name, advice in _OF_GROUP.items():
             if name.replace(".", "_") in named:
                 raise ConfigError(advice, setting=name)
-        self._given = Given(
+        self._given = GivenSettings(
             settings or {},
             named,
             without_meaning=_WITHOUT_MEANING,
@@ -132,7 +132,7 @@ class ShareConsumer(Generic[K, V]):
             raise ConfigError("a share consumer needs a group", setting="group.id")
         self._world = Lifecycle("share consumer", runtime)
         self._given_deserializers = (key_deserializer, value_deserializer)
-        self._decoding: Decoding | None = None
+        self._decoding: RecordDecoder | None = None
         self._is_implicit = self.settings[own_rows.share_acknowledgement_mode] == "implicit"
         self._unanswered: list[Message[K, V]] = []
         """What was returned last, in implicit mode."""
@@ -162,7 +162,7 @@ class ShareConsumer(Generic[K, V]):
         runtime = self._world.enter()
         settings = self.settings
         self._is_closing = False
-        self._decoding = Decoding.of(self._given_deserializers, settings, runtime)
+        self._decoding = RecordDecoder.of(self._given_deserializers, settings, runtime)
         self._cluster = Cluster(
             runtime,
             settings,
@@ -191,7 +191,7 @@ class ShareConsumer(Generic[K, V]):
             self._cluster,
             ShareMember(terms, self.topics, member_id, runtime.random),
             limits,
-            Holding(
+            ReaderOptions(
                 Window(self._holds_max()),
                 self._decoding,
                 ShareMetrics(runtime.clock, window_s, settings[metrics_num_samples]),

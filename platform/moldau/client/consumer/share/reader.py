@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from moldau.client.base.coordinator import Coordinator
 from moldau.client.base.user_code import LOG
-from moldau.client.consumer.decoding import Decoding, Undecoded
+from moldau.client.consumer.decoding import RecordDecoder, UndecodedRecord
 from moldau.client.consumer.records import FetchedRecords, PartitionRecords
 from moldau.client.consumer.share.acknowledgements import Acknowledgement, AcknowledgeType
 from moldau.client.consumer.share.member import ShareMember
@@ -70,11 +70,11 @@ class _Broker:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ReaderOptions:
     """How many records to hold, how to decode and check them, and where they are counted."""
 
     window: Window
-    decoding: Decoding | None
+    decoding: RecordDecoder | None
     metrics: ShareMetrics
     check_crcs: bool
 
@@ -88,7 +88,7 @@ class ShareReader:
         cluster: Cluster,
         member: ShareMember,
         limits: FetchLimits,
-        holding: Holding,
+        holding: ReaderOptions,
     ) -> None:
         self.member = member
         self.metrics = holding.metrics
@@ -469,7 +469,7 @@ class ShareReader:
             left = [each for each in left if each.offset > bad[0].offset]
         return found
 
-    def _undecoded(self, where: SharePartition, bad: Undecoded) -> None:
+    def _undecoded(self, where: SharePartition, bad: UndecodedRecord) -> None:
         may_heal = bool(getattr(bad.error.__cause__, "retriable", False))
         kind = AcknowledgeType.RELEASE if may_heal else AcknowledgeType.REJECT
         words = "released" if may_heal else "rejected"

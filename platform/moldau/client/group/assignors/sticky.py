@@ -26,7 +26,7 @@ from moldau.client.group.assignors.assignor import (
 from moldau.client.group.assignors.even_shares import EvenShares
 from moldau.client.group.assignors.order import members_in_hash_order, wanted_topics
 from moldau.client.group.assignors.racks import RackView
-from moldau.client.group.assignors.uneven_shares import Held, UnevenShares
+from moldau.client.group.assignors.uneven_shares import OwnedPartitions, UnevenShares
 from moldau.errors import MalformedMessage
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Data, Struct, field
@@ -65,7 +65,7 @@ class _Sticky:
         self._generation = NO_GENERATION
         self._generation_max = NO_GENERATION
 
-    def _claim(self, member: Subscription) -> Held:
+    def _claim(self, member: Subscription) -> OwnedPartitions:
         raise AssertionError("each kind knows where members say it")
 
     def _share(
@@ -84,7 +84,10 @@ class _Sticky:
         return UnevenShares(wanted, racks, claims.owned, ordered, before).assign(), None
 
     def _claims(
-        self, topics: Topics, members: Mapping[str, Subscription], held: Mapping[str, Held]
+        self,
+        topics: Topics,
+        members: Mapping[str, Subscription],
+        held: Mapping[str, OwnedPartitions],
     ) -> _Claims:
         first = next((frozenset(each.topics) for each in members.values() if each.topics), None)
         are_alike = all(frozenset(each.topics) == first for each in members.values())
@@ -114,7 +117,7 @@ class _Sticky:
                 owners[where] = member
         return _Claims(are_alike, owned, disputed)
 
-    def _held_before(self, held: Mapping[str, Held]) -> dict[TopicPartition, str]:
+    def _held_before(self, held: Mapping[str, OwnedPartitions]) -> dict[TopicPartition, str]:
         """Return the member that had each partition before: it may get it back."""
         found: dict[TopicPartition, tuple[int, str]] = {}
         for member, (partitions, told) in held.items():
@@ -172,9 +175,9 @@ class StickyAssignor(_Sticky):
         self._partitions = tuple(partitions)
         self._generation = generation
 
-    def _claim(self, member: Subscription) -> Held:
+    def _claim(self, member: Subscription) -> OwnedPartitions:
         if not member.user_data:
-            return Held((), None)
+            return OwnedPartitions((), None)
         for version in (1, 0):
             try:
                 told, _ = StickyUserData.decode_from(member.user_data, 0, version)
@@ -185,8 +188,8 @@ class StickyAssignor(_Sticky):
                 for each in told.previous_assignment
                 for partition in each.partitions
             )
-            return Held(partitions, told.generation if version else None)
-        return Held((), NO_GENERATION)
+            return OwnedPartitions(partitions, told.generation if version else None)
+        return OwnedPartitions((), NO_GENERATION)
 
 
 class CooperativeStickyAssignor(_Sticky):
@@ -224,15 +227,15 @@ class CooperativeStickyAssignor(_Sticky):
         """Remember the generation. The subscription itself has the owned partitions."""
         self._generation = generation
 
-    def _claim(self, member: Subscription) -> Held:
+    def _claim(self, member: Subscription) -> OwnedPartitions:
         if member.generation >= 0:
-            return Held(member.owned, member.generation)
+            return OwnedPartitions(member.owned, member.generation)
         if member.user_data is None:
-            return Held(member.owned, None)
+            return OwnedPartitions(member.owned, None)
         if len(member.user_data) < _INT32:
-            return Held(member.owned, NO_GENERATION)
+            return OwnedPartitions(member.owned, NO_GENERATION)
         told = int.from_bytes(member.user_data[:_INT32], "big", signed=True)
-        return Held(member.owned, told)
+        return OwnedPartitions(member.owned, told)
 
 
 def _changing_hands(

@@ -25,7 +25,7 @@ from moldau.client.group.assignors.racks import RackView
 from moldau.link.metadata import TopicPartition
 
 
-class Held(NamedTuple):
+class OwnedPartitions(NamedTuple):
     """The partitions that a member reports as its own, and their generation if it reports one."""
 
     partitions: Sequence[TopicPartition]

@@ -18,7 +18,7 @@ from typing import Any, Final, Unpack
 
 from moldau.client.group.group_member import GroupMember as AsyncMember
 from moldau.client.group.options import MemberOptions
-from moldau.client.group.protocols import Assigned, Protocols
+from moldau.client.group.protocols import GenerationAssignment, Protocols
 from moldau.client.group.sync.group_member_calls import GroupMemberCalls
 from moldau.link.arguments import seconds
 from moldau.runtime import Runtime
@@ -40,7 +40,7 @@ class _ProtocolsInThread:
         assign = self._protocols.assign
         return await self._runtime.run_blocking(assign, protocol, leader_id, members)
 
-    async def on_assigned(self, assigned: Assigned) -> None:
+    async def on_assigned(self, assigned: GenerationAssignment) -> None:
         await self._runtime.run_blocking(self._protocols.on_assigned, assigned)
 
     async def on_revoked(self) -> None:

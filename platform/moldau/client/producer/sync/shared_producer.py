@@ -23,7 +23,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.delivery import AwaitedBatch, Delivery
-from moldau.client.producer.pipeline import Prepared, Preparing, Telling
+from moldau.client.producer.pipeline import ErrorReport, PreparedRecord, RecordPreparation
 from moldau.client.producer.producer import Producer
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import (
@@ -184,13 +184,13 @@ class SharedProducer(Producer):
         self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
     ) -> Delivery:
         prepared = self._pipeline.prepare(record, on_delivery)
-        if isinstance(prepared, Preparing):
+        if isinstance(prepared, RecordPreparation):
             with prepared:
                 prepared = wait(_awaited(prepared))
         record = prepared.record
         waited: Turn | None = None
         until = self._sender.patience()
-        with Telling(self._pipeline, record):
+        with ErrorReport(self._pipeline, record):
             while True:
                 known = self._topics.find(record.topic, prepared.partition)
                 if known is None:
@@ -204,7 +204,7 @@ class SharedProducer(Producer):
                 waited = wait(self._sender.wait_for_room(where, waited, until, size_bytes))
 
     def _place(
-        self, known: OutgoingTopic, prepared: Prepared, waited: Turn | None
+        self, known: OutgoingTopic, prepared: PreparedRecord, waited: Turn | None
     ) -> Delivery | None:
         with self._lock:
             return super()._place(known, prepared, waited)
@@ -229,5 +229,5 @@ class SharedProducer(Producer):
             self._topics.on_metadata()
 
 
-async def _awaited(preparing: Preparing) -> Prepared:
+async def _awaited(preparing: RecordPreparation) -> PreparedRecord:
     return await preparing

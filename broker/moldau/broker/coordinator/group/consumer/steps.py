@@ -26,7 +26,7 @@ from moldau.broker.coordinator.group.consumer.subscription import (
     apply_profile,
     renewed_epoch,
 )
-from moldau.broker.coordinator.group.consumer.target import Subscribed, renewed_target
+from moldau.broker.coordinator.group.consumer.target import SubscribedTopicIds, renewed_target
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.ids import Uuid
 
@@ -49,7 +49,7 @@ def advance(
         change = Change(change.has_changed, change.has_changed)
     epoch = renewed_epoch(state, before, after, records, must_bump=change.bumps_epoch)
     to = renewed_target(state, before, after, epoch, request.now_ms, records)
-    subscribed = Subscribed(state, after.profile)
+    subscribed = SubscribedTopicIds(state, after.profile)
     target = Target(to.epoch, to.partitions, subscribed, state.is_free, change.has_changed)
     return _reconcile(state, after, target, reported, request.now_ms, records)
 

@@ -126,7 +126,7 @@ def wanted_topics(state: ConsumerGroupState, profile: Profile) -> frozenset[str]
     return profile.topic_names if resolved is None else profile.topic_names | resolved.topics
 
 
-class Subscribed:
+class SubscribedTopicIds:
     """The ids of the topics that a member wants. Checks one id at a time: most members have few
     partitions to check, and some want very many topics."""
 

@@ -17,7 +17,7 @@ from moldau.broker.coordinator.group.streams.configuration import configure
 from moldau.broker.coordinator.group.streams.member import Member
 from moldau.broker.coordinator.group.streams.mixed_topologies import Topologies, as_settings
 from moldau.broker.coordinator.group.streams.state import StreamsGroupState
-from moldau.broker.coordinator.group.streams.target import Assigning, new_target
+from moldau.broker.coordinator.group.streams.target import TargetFacts, new_target
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.streams_group_heartbeat import (
@@ -103,7 +103,7 @@ def on_first_target_due(state: StreamsGroupState, now_ms: int) -> Outcome:
     except KafkaError:
         return NOTHING
     topologies = Topologies(state.topology, state.older)
-    to = Assigning(state.epoch, topologies, configured, now_ms)
+    to = TargetFacts(state.epoch, topologies, configured, now_ms)
     if to.must_wait:
         return NOTHING
     new_target(state, state.members, to, found)

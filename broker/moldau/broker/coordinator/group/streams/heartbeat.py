@@ -42,8 +42,8 @@ from moldau.broker.coordinator.group.streams.mixed_topologies import (
 )
 from moldau.broker.coordinator.group.streams.state import StreamsGroupState
 from moldau.broker.coordinator.group.streams.target import (
-    Assigning,
     MemberTarget,
+    TargetFacts,
     has_warmed_up,
     renewed_target,
 )
@@ -127,7 +127,7 @@ def on_heartbeat(
     configured = _configured(state, topologies.current, member, message, step)
     _note_positions(state, message, member, step)
     epoch = _next_epoch(state, member, topologies, configured, step)
-    to = Assigning(epoch, topologies, configured, now_ms)
+    to = TargetFacts(epoch, topologies, configured, now_ms)
     if step.is_bumped and not state.members:
         _await_more_members(state, now_ms)
     target = renewed_target(state, member, to, step.records)

@@ -43,7 +43,7 @@ class MemberTarget(NamedTuple):
     """The reason why it is not the one of the group epoch."""
 
 
-class Assigning(NamedTuple):
+class TargetFacts(NamedTuple):
     """What a new target is computed for."""
 
     epoch: int
@@ -60,7 +60,7 @@ class Assigning(NamedTuple):
 
 
 def renewed_target(
-    state: StreamsGroupState, member: Member, to: Assigning, found: list[LogRecord]
+    state: StreamsGroupState, member: Member, to: TargetFacts, found: list[LogRecord]
 ) -> MemberTarget:
     """Return the member's target: of the group epoch if it can be computed now, else the current
     one.
@@ -87,7 +87,7 @@ def renewed_target(
 def new_target(
     state: StreamsGroupState,
     members: Mapping[str, Member],
-    to: Assigning,
+    to: TargetFacts,
     found: list[LogRecord],
 ) -> dict[str, Tasks]:
     """Compute the target of all members, and add its records."""
@@ -112,7 +112,7 @@ def new_target(
     return assigned
 
 
-def _spec(state: StreamsGroupState, member: Member, to: Assigning) -> MemberSpec:
+def _spec(state: StreamsGroupState, member: Member, to: TargetFacts) -> MemberSpec:
     profile = member.profile
     replaced = state.static.get(profile.instance_id or "", member.member_id)
     had = state.target.get(replaced, NO_TASKS)
