@@ -57,7 +57,7 @@ from moldau.records.diagnosis import (
     DENSE as _DENSE,
     KEYED as _KEYED,
     OBJECTS_MAX,
-    Reached,
+    KernelProgress,
     check_count,
     explain,
 )
@@ -343,7 +343,7 @@ cdef class Section:
     cdef int refuse(self) except -1:
         cdef Py_ssize_t position = self.start - <const uint8_t*> self.view.buf
         data = PyBytes_FromStringAndSize(<const char*> self.view.buf, self.view.len)
-        reached = Reached(self.index, position, self.previous, self.room)
+        reached = KernelProgress(self.index, position, self.previous, self.room)
         explain(data, self.header, reached, self.rules)
         return -1
 
@@ -559,7 +559,7 @@ def scan_part(buffer, header, int rules, reached):
         if stamp < oldest:
             oldest = stamp
     cdef Py_ssize_t position = section.cursor.position - <const uint8_t*> section.view.buf
-    return oldest, newest, newest_delta, Reached(
+    return oldest, newest, newest_delta, KernelProgress(
         section.index, position, section.previous, section.room
     )
 
