@@ -132,7 +132,7 @@ _MODULES = {
     "group.listener": "RebalanceListener",
     "base.coordinator": "GroupMetadata",
     "group.options": "MemberOptions",
-    "group.protocols": "Assigned Protocols",
+    "group.protocols": "GenerationAssignment Protocols",
     "producer.columns": "RecordColumns",
     "producer.delivery": "Deliveries Delivery Sent SentRange",
     "producer.options": "ProducerOptions",
