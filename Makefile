@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DISTRIBUTIONS := platform broker streams connect connectors
 MANIFESTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
-KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.px[yi])
+KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.pyx platform/moldau/records/*.px[di])
 CODE := $(DISTRIBUTIONS:%=%/moldau) connectors/pyspark_moldau.py tests bench examples release
 INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
 
