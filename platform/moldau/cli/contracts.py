@@ -83,6 +83,10 @@ def _cluster_node(loaded: object) -> None:
     check_arguments(loaded, None, "", {}, "", print)
 
 
+def _examination(loaded: object) -> None:
+    check_arguments(loaded, {})
+
+
 def _broker_service(loaded: object) -> None:
     check_arguments(loaded, None, {}, None)
 
@@ -99,5 +103,6 @@ CONTRACTS: Final = (
         "moldau.embedded_brokers", "brokers inside a test or another process", _embedded_broker
     ),
     Contract("moldau.broker_services", "services inside a broker's process", _broker_service),
+    Contract("moldau.doctor", "findings of layers for `moldau doctor`", _examination),
     Contract("moldau.cluster_nodes", "nodes of a cluster in virtual time", _cluster_node),
 )

@@ -13,6 +13,7 @@ SUMMARIES: Final = {
     "config": "Settings of topics, brokers and groups: describe, set, unset.",
     "console": "Show a cluster in the browser: topics, messages, groups. Any Kafka will do.",
     "consume": "Read records, from the beginning to the end unless told otherwise.",
+    "doctor": "What this machine or a cluster lacks, with cures: limits, disk, clock, libraries.",
     "export": "Write topics, users, rules, quotas, schemas and connectors as YAML for apply.",
     "group": "Groups: list, describe (lag, live too), reset, delete, move.",
     "leader": "Leaders of partitions: elect.",

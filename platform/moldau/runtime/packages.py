@@ -73,9 +73,15 @@ class Package:
 
     def extras(self) -> list[str]:
         """Return the names of the extras that the metadata declare."""
+        return self._values("Provides-Extra:")
+
+    def requirements(self) -> list[str]:
+        """Return what the metadata say that the package needs, for each extra too."""
+        return self._values("Requires-Dist:")
+
+    def _values(self, field: str) -> list[str]:
         text = self._read("METADATA") or self._read("PKG-INFO") or ""
         head, _, _ = text.partition("\n\n")
-        field = "Provides-Extra:"
         return [
             line.removeprefix(field).strip() for line in head.splitlines() if line.startswith(field)
         ]

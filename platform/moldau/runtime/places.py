@@ -20,6 +20,16 @@ def resolved_path(path: str) -> str:
     return os.path.realpath(path)
 
 
+def default_data_directory(environment: Mapping[str, str]) -> str:
+    """Return the default data directory of a broker: in the user's directory for data, or
+    `moldau-data` in the current directory."""
+    data_home = environment.get("XDG_DATA_HOME", "")
+    if data_home.startswith("/"):
+        return f"{data_home}/moldau/broker"
+    home = environment.get("HOME", "")
+    return f"{home}/.local/share/moldau/broker" if home.startswith("/") else "moldau-data"
+
+
 def host_name() -> str:
     """Return the host name of this machine."""
     return socket.gethostname()

@@ -9,7 +9,7 @@ from shutil import rmtree
 
 import pytest
 
-from moldau.broker.main.given import default_data_directory, settings_given
+from moldau.broker.main.given import settings_given
 from moldau.broker.settings import notices
 from moldau.broker.settings.creation import num_partitions
 from moldau.broker.settings.log import cordoned_log_dirs, log_dirs, log_retention_hours
@@ -18,6 +18,7 @@ from moldau.broker.settings.node import broker_rack, node_id
 from moldau.cli.command import Exit, UsageError
 from moldau.config import BadSettings, Settings
 from moldau.errors import ConfigError
+from moldau.runtime.places import default_data_directory
 from moldau.runtime.real_files import RealFiles
 from tests.broker.main.command_line import command
 

@@ -27,7 +27,9 @@ _TO_MAKE_A_LOG: Final = 8
 _SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 
-RAISE_THE_LIMIT: Final = "raise it (ulimit -n, LimitNOFILE= of systemd, --ulimit of containers)"
+RAISE_THE_LIMIT: Final = (
+    "raise it (ulimit -n, LimitNOFILE= of systemd, --ulimit of containers; moldau doctor says more)"
+)
 
 
 def kept_back(limit: int) -> int:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
+from moldau.runtime.places import default_data_directory
 
 if TYPE_CHECKING:
     from moldau.config import ConfigProvider, GivenValue, Layer, Settings
@@ -47,16 +48,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a setting; may be given again",
     )
     parser.add_argument("--data", metavar="DIR", help="where logs are kept (log.dirs)")
-
-
-def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Return the default data directory: in the user's directory for data, or `moldau-data` in the
-    current directory."""
-    data_home = environment.get("XDG_DATA_HOME", "")
-    if data_home.startswith("/"):
-        return f"{data_home}/moldau/broker"
-    home = environment.get("HOME", "")
-    return f"{home}/.local/share/moldau/broker" if home.startswith("/") else "moldau-data"
 
 
 def settings_given(

@@ -1,0 +1,109 @@
+"""`moldau doctor` asks this machine and a real broker, and fails if there is a problem."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.application import run
+from moldau.cli.command import Context
+from moldau.cli.doctor.finding import GROUP, Finding, problem
+from moldau.plugins import Plugins
+from moldau.runtime.node_processes import free_ports
+from moldau.testing import SyncEmbeddedBroker
+from tests.cli.shell import Done, Terminal
+from tests.plugins.entry_points import point
+
+POINTS = [
+    point("commands", "doctor", "moldau.cli.commands.doctor:command", "moldau-platform"),
+    point(GROUP.removeprefix("moldau."), "mine", f"{__name__}:examine"),
+]
+WITHIN_S = 1.5
+ROUNDS = 5
+
+
+def examine(environment: Mapping[str, str]) -> list[Finding]:
+    return [problem("mine", "found", "why", "cure")] if "TROUBLE" in environment else []
+
+
+def run_doctor(
+    *words: str, environment: Mapping[str, str] | None = None, out: io.StringIO | None = None
+) -> Done:
+    out, err, environment = out or io.StringIO(), io.StringIO(), environment or {}
+    code = run(["doctor", *words], Context(out, err, environment, lambda: Plugins(POINTS)))
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def doctor(*words: str, **environment: str) -> tuple[int, list[dict[str, str]]]:
+    answer = run_doctor("--json", *words, environment=environment)
+    assert not answer.err
+    return answer.code, json.loads(answer.out)
+
+
+def test_this_machine_is_described_and_layers_add_findings(tmp_path: Path) -> None:
+    code, found = doctor("--data", str(tmp_path / "data"))
+    checks = {each["check"]: each for each in found}
+
+    assert {"python", "libraries", "open files", "data directory", "fsync", "ports"} <= {*checks}
+    assert code == (1 if any(each["verdict"] == "problem" for each in found) else 0)
+    assert not [*tmp_path.iterdir()]
+    code, found = doctor("--data", str(tmp_path), TROUBLE="yes")
+    assert code == 1
+    assert [each["cure"] for each in found if each["check"] == "mine"] == ["cure"]
+
+
+def test_a_table_ends_with_what_to_do() -> None:
+    answer = run_doctor("--data", "/proc/no/such", out=Terminal())
+
+    assert answer.code == 1
+    assert "problem: data directory: /proc/no/such cannot be written" in answer.out
+    assert "  cure: sudo install -d" in answer.out
+    assert "problem" in answer.out.splitlines()[-1]
+
+
+def test_the_addresses_of_a_broker_are_tried(tmp_path: Path) -> None:
+    with SyncEmbeddedBroker() as broker:
+        _, found = doctor("--data", str(tmp_path), "-b", broker.bootstrap_servers)
+    checks = {each["check"]: each for each in found}
+
+    (seen,) = [each for name, each in checks.items() if name.startswith("broker ")]
+    assert seen["verdict"] == "ok"
+    assert "reached in" in seen["found"]
+    assert "ms from this machine's" in checks["cluster clock"]["found"]
+
+
+def test_an_advertised_address_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    settings = {"advertised.listeners": "PLAINTEXT://no-such-host.invalid:9092"}
+    with SyncEmbeddedBroker(settings, port=port):
+        code, found = doctor("--data", str(tmp_path), "-b", f"localhost:{port}")
+
+    assert code == 1
+    (seen,) = [each for each in found if each["check"].startswith("broker ")]
+    assert "no-such-host.invalid:9092" in seen["found"]
+
+
+def test_a_cluster_that_is_away_is_a_problem(tmp_path: Path) -> None:
+    code, found = doctor("--data", str(tmp_path), "-b", "localhost:1")
+
+    assert code == 1
+    assert found[-1]["check"] == "cluster"
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_it_takes_a_second_and_a_half(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "moldau", "doctor", "--json", "--data", str(tmp_path)]
+    taken = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        subprocess.run(words, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
+        taken.append(time.perf_counter() - begun)
+    assert min(taken) < WITHIN_S * 3  # other tests run beside it
