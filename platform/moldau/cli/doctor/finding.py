@@ -12,7 +12,7 @@ GROUP: Final = "moldau.doctor"
 
 
 class Verdict(Enum):
-    """What a finding means for someone who starts moldau here."""
+    """What a finding means for moldau on this machine."""
 
     OK = "ok"
     WARNING = "warning"
