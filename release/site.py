@@ -24,6 +24,7 @@ NOTES: Final = ROOT / "bench"
 _BENCH_LINK: Final = re.compile(r"\]\(\.\./bench/(?:results/)?([\w-]+\.md)")
 _RESULT_LINK: Final = re.compile(r"\]\(results/")
 _DOCS_LINK: Final = re.compile(r"\]\(docs/")
+_OF_THE_ROOT: Final = {"changelog.md": "CHANGELOG.md", "reporting.md": "SECURITY.md"}
 _MEASURED: Final = "Measured"
 
 
@@ -33,8 +34,9 @@ def extra_pages() -> dict[str, str]:
     for path in sorted((*RESULTS.glob("*.md"), *NOTES.glob("notes-*.md"))):
         text = _RESULT_LINK.sub("](", path.read_text(encoding="utf-8"))
         pages[f"bench/{path.name}"] = text.replace("](../docs/", "](../")
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    pages["changelog.md"] = _DOCS_LINK.sub("](", changelog)
+    for name, source in _OF_THE_ROOT.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        pages[name] = _DOCS_LINK.sub("](", text).replace("](SECURITY.md)", "](reporting.md)")
     return pages
 
 
@@ -43,6 +45,7 @@ def for_site(name: str, text: str) -> str:
     if name == "comparison.md":
         assert MARK in text
         text = text.replace(MARK, render_goals(bench_tables(RESULTS)))
+    text = text.replace("](../SECURITY.md)", "](reporting.md)")
     return _BENCH_LINK.sub(r"](bench/\1", text)
 
 

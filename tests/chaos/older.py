@@ -1,7 +1,8 @@
 """An older version of this repository, whose brokers run beside those of today.
 
-Its source is that of the newest tag, or, while there is none, of one known commit; it is taken out
-of git into a folder. A clone without that history has no older version.
+Its source is that of the newest tag of an earlier minor version, or, while there is none, of the
+commit that `release.versions` names for it; it is taken out of git into a folder. A clone without
+that history has no older version.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Final
 
 import pytest
 
+from release.versions import COMMITS, FIRST
+
 ROOT: Final = Path(__file__).parents[2]
 DISTRIBUTIONS: Final = ("platform", "broker", "streams", "connect", "connectors")
-BEFORE_TAGS: Final = "28eaca0dc77a4def6d5ba32ce02d0e103a7cd223"
-"""New clusters of this commit had no share groups yet; those of the next ones have them."""
 KERNEL: Final = "platform/moldau/records"
 
 # Runs in each process before anything else, after the paths of installed packages are known.
@@ -33,9 +34,9 @@ sys.path[:0] = {older!r}
 
 
 def older_commit() -> str:
-    """The newest tag or the known commit; skips where this clone has neither."""
-    tag = _git("describe", "--tags", "--abbrev=0", "HEAD^")
-    commit = tag or BEFORE_TAGS
+    """The newest tag or the commit of 0.1.0; skips where this clone has neither."""
+    tag = _git("describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
+    commit = tag or COMMITS[FIRST]
     if _git("cat-file", "-t", f"{commit}^{{commit}}") != "commit":
         pytest.skip(f"this clone does not have {commit}, the older version (a shallow clone?)")
     return commit

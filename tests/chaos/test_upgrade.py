@@ -1,7 +1,9 @@
-"""Three nodes go from the older version to this one and back, one at a time, under load.
+"""What the older version wrote and ran goes on with this one.
 
-Producers of several libraries and an exactly-once copy run all the time. Features are raised when
-all nodes have the new version, and lowered before the first goes back.
+Three nodes go to this version and back, one at a time, under load. Producers of several libraries
+and an exactly-once copy run all the time. Features are raised when all nodes have the new version,
+and lowered before the first goes back. A whole installation on one machine, with its files of
+settings, registry, connectors and a Streams app, is stopped and started again as this version.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from tests.chaos.cluster import (
     copies,
     judge,
 )
+from tests.chaos.installation import LINES, Installation
 from tests.chaos.older import Older
 from tests.peers.eventually import eventually
 
@@ -45,6 +48,8 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 COPIED = "copied"
 PATIENCE_S = 120.0
 RATE = 60.0
+RAISED = ("share.version", "streams.version")
+"""Features that a cluster begins without, or with, by its age."""
 
 
 class Copier:
@@ -121,7 +126,7 @@ def test_a_cluster_goes_to_this_version_and_back_under_load(tmp_path: Path) -> N
             cluster.open()
         servers = cluster.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
-            levels = admin.describe_features()
+            levels = lower(admin)
             admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3), NewTopic(COPIED, PARTITIONS, 3)])
         loads += [
             Load(library, servers, tmp_path, RATE)
@@ -149,6 +154,48 @@ def test_a_cluster_goes_to_this_version_and_back_under_load(tmp_path: Path) -> N
         for load in loads:
             load.abandon()
         cluster.close()
+
+
+def test_an_installation_goes_on_with_the_files_of_the_older_version(tmp_path: Path) -> None:
+    older = Older(tmp_path)
+    older.check()
+    shop = Installation(tmp_path / "shop")
+
+    with older.in_new_processes():
+        shop.run("storage", "format", "--config", "server.properties")
+        with shop.running():
+            schema = shop.schema_id()
+            shop.create_connectors()
+            shop.append_lines(0, 300)
+            eventually(lambda: sum(shop.counts().values()) >= 300, within_s=PATIENCE_S)
+            eventually(lambda: len(shop.copied()) >= 300, within_s=PATIENCE_S)
+            configs = [shop.connector(each) for each in ("reader", "writer")]
+            shop.run("config", "set", "topic", LINES, "retention.ms=86400000", "-b", shop.servers)
+            shop.run("quota", "set", "--user", "ann", "producer_byte_rate=1000", "-b", shop.servers)
+
+    with shop.running():
+        assert shop.schema_id() == schema
+        assert [shop.connector(each) for each in ("reader", "writer")] == configs
+        shop.append_lines(300, 300)
+        eventually(lambda: sum(shop.counts().values()) >= 600, within_s=PATIENCE_S)
+        eventually(lambda: len(shop.copied()) >= 600, within_s=PATIENCE_S)
+        assert "86400000" in shop.run("config", "describe", "topic", LINES, "-b", shop.servers)
+        assert "1000" in shop.run("quota", "list", "-b", shop.servers)
+
+    numbers = [int(line.split()[1]) for line in shop.copied()]
+    assert sorted(numbers) == [*range(600)], "every line came through both connectors once"
+
+
+def lower(admin: Admin) -> dict[str, int]:
+    """Lower the features that are off at first in an older cluster, and return all levels."""
+    known = admin.supported_features()
+    off = {name: 0 for name in RAISED if known.get(name, (1, 0))[0] == 0}
+    admin.update_features(off, downgrade=Downgrade.SAFE)
+    eventually(
+        lambda: not {*off} & {n for n, level in admin.describe_features().items() if level},
+        within_s=PATIENCE_S,
+    )
+    return admin.describe_features()
 
 
 def roll(
@@ -181,7 +228,7 @@ def raise_and_lower(cluster: Cluster, levels: dict[str, int], settled: Callable[
         most = {name: min(each[name][1] for each in known) for name in known[0]}
         raised = {
             name: most[name]
-            for name in ("metadata.version", "share.version", "group.version", "streams.version")
+            for name in ("metadata.version", *RAISED)
             if most.get(name, 0) > levels.get(name, 0)
         }
         assert raised, "there is a feature to raise"
