@@ -185,6 +185,11 @@ fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
 dist: $(if $(findstring --here,$(ARGS)),venv,$(VENV)/.release) ## wheels of all distributions for each kind of Linux, and source archives, in dist/; ARGS="--here" for this machine alone
 	@$(BIN)/python -m release $(ARGS)
 
+# In dist/; ARGS=--dry-run checks and says the steps, ARGS=--here makes wheels for this machine alone.
+.PHONY: release
+release: $(VENV)/.docs $(if $(findstring --here,$(ARGS)),,$(VENV)/.release) ## all that a release has, from a clean tree: wheels, image context, chart, site, checksums; nothing is pushed
+	@$(BIN)/python -m release cut $(ARGS)
+
 .PHONY: docs
 docs: $(VENV)/.docs ## the site of the docs, in build/docs, a folder for each version; no dead link
 	@$(BIN)/python -m release.docs build/docs

@@ -1,5 +1,8 @@
 """`python -m release [--out DIR] [--only SYSTEM ...] [--here] ...`: see `release.build`.
 
+`python -m release version [VERSION]` is in `release.versions`, `python -m release cut` in
+`release.cut`.
+
 Without options: a wheel with the kernel for each supported Python that has its headers here, on
 each kind of Linux; on another system also one for this Python by its own compiler.
 """
@@ -11,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+from release import cut, versions
 from release.build import BuildFailed, build
 from release.kernels import SYSTEMS, Kernel
 from release.pythons import NoHeaders, all_headers, headers_in, headers_of, missing
@@ -70,6 +74,10 @@ def wanted_kernels(given: argparse.Namespace) -> list[Kernel]:
 
 
 def main(words: list[str]) -> int:
+    if words[:1] == ["version"]:
+        return versions.main(words[1:])
+    if words[:1] == ["cut"]:
+        return cut.main(words[1:])
     asked = parser()
     given = asked.parse_args(words)
     if given.here and (given.only or given.headers):
