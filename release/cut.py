@@ -87,7 +87,7 @@ def main(words: list[str]) -> int:
     asked.add_argument("--out", type=Path, default=Path("dist"), help="the folder to fill anew")
     asked.add_argument("--dry-run", action="store_true", help="check, and say the steps")
     given, dist_words = asked.parse_known_args(words)
-    planned, version = steps(ROOT, given.out, dist_words), version_of()
+    planned, version = steps(ROOT, given.out.resolve(), dist_words), version_of()
     refused = refusals(ROOT)
     print(f"moldau {version} of commit {_git(ROOT, 'rev-parse', '--short', 'HEAD').strip()}")
     for each in refused:

@@ -17,6 +17,7 @@ import pytest
 from release.cut import CHECKSUMS, refusals, steps, write_checksums
 from release.versions import PLACES, date_changelog, version_of
 from tests.architecture.sources import ROOT
+from tests.testing.charts import program
 from tests.wheels import needs_uv
 
 needs_mkdocs = pytest.mark.skipif(
@@ -159,6 +160,20 @@ def test_the_chart_and_the_context_of_the_image_are_those_of_the_commit(
         names = packed.getnames()
     assert {"docker/Dockerfile", "platform/pyproject.toml", "constraints.txt"} <= {*names}
     assert not [each for each in names if each.startswith(("tests/", "docs/", "."))]
+
+
+def test_helm_takes_the_chart(tree: Path, tmp_path: Path) -> None:
+    (chart,) = (each for each in steps(tree, tmp_path, ()) if each.makes.endswith(".tgz"))
+    chart.run()
+
+    answer = subprocess.run(  # noqa: S603
+        [program("helm"), "show", "chart", str(tmp_path / chart.makes)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"version: {version_of(tree)}" in answer.stdout
 
 
 @needs_uv

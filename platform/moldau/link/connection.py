@@ -55,7 +55,7 @@ T = TypeVar("T")
 OnAnswer = Callable[["Response | KafkaError"], None]
 OnWritten = Callable[["KafkaError | None"], None]
 
-SOFTWARE_VERSION: Final = "0.1"
+SOFTWARE_VERSION: Final = "0.2"
 
 # Responses whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.
 _HOLD_VIEWS: Final = frozenset((1, 59, 78))
