@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from moldau.deferred import dataclass
+from moldau.errors import MoldauError, without_frames
 from moldau.runtime.holders import is_port_taken, port_holder
 from moldau.runtime.process_figures import memory_limit
 
@@ -188,7 +189,7 @@ class Pending(Generic[T]):
         """Begin the call."""
         self._call = call
         self._found: list[T] = []
-        self._error: BaseException | None = None
+        self._error: MoldauError | OSError | None = None
         self._begun = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="moldau-pending", daemon=True)
         self._thread.start()
@@ -196,15 +197,15 @@ class Pending(Generic[T]):
     def _run(self) -> None:
         try:
             self._found.append(self._call())
-        except BaseException as error:
-            self._error = error
+        except (MoldauError, OSError) as error:
+            self._error = without_frames(error)
 
     def result(self, within_s: float) -> T | None:
-        """Return the result, or raise the call's exception; None if it takes longer than this since
-        it began."""
+        """Return the result, or raise the call's MoldauError or OSError; None if it takes longer
+        than this since it began."""
         self._thread.join(max(0.0, self._begun + within_s - time.monotonic()))
         if self._error is not None:
-            raise self._error
+            raise without_frames(self._error)
         return self._found[0] if self._found else None
 
 
