@@ -1,8 +1,8 @@
 """An older version of this repository, whose brokers run beside those of today.
 
-Its source is that of the newest tag of an earlier minor version, or, while there is none, of the
-commit that `release.versions` names for it; it is taken out of git into a folder. A clone without
-that history has no older version.
+Its source is that of the newest tag, or, while there is none, of the commit that `release.versions`
+names for 0.1.0; it is taken out of git into a folder. A clone without that history has no older
+version.
 """
 
 from __future__ import annotations

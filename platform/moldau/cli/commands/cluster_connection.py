@@ -60,15 +60,18 @@ def add_action_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
 
-def add_connection_arguments(parser: ArgumentParser, *, json_help: str = "write JSON") -> None:
-    """Add `--bootstrap`, `--set`, `--command-config` and `--json` to a command."""
+def add_connection_arguments(
+    parser: ArgumentParser, *, json_help: str = "write JSON", otherwise: str = BOOTSTRAP_DEFAULT
+) -> None:
+    """Add `--bootstrap`, `--set`, `--command-config` and `--json` to a command; `otherwise` says
+    which cluster it is if none is named."""
     parser.add_argument(
         "-b",
         "--bootstrap",
         "--bootstrap-server",  # as in Kafka's own tools
         metavar="HOST:PORT[,...]",
         help="where the cluster is; else as in --command-config, else "
-        f"${BOOTSTRAP_VARIABLE}, else {BOOTSTRAP_DEFAULT}",
+        f"${BOOTSTRAP_VARIABLE}, else {otherwise}",
     )
     parser.add_argument(
         "--set",

@@ -43,7 +43,7 @@ class DoctorCommand:
     summary = SUMMARIES["doctor"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
-        add_connection_arguments(parser)
+        add_connection_arguments(parser, otherwise="only this machine is looked at")
         parser.add_argument(
             "--data", metavar="DIR", help="the data directory of a broker; else the default one"
         )
