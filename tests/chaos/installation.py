@@ -175,9 +175,15 @@ class Installation:
         """Post the JSON files of the connectors."""
         for name in _CONNECTORS:
             body = (self.folder / f"{name}.json").read_text()
-            headers = {"Content-Type": "application/json"}
-            answer = httpx2.post(f"{self.rest}/connectors", content=body, headers=headers)
-            assert answer.status_code == 201, answer.text
+            eventually(partial(self._is_created, body), within_s=PATIENCE_S)
+
+    def _is_created(self, body: str) -> bool:
+        """Whether the worker has taken a connector; one that starts says that it is to be asked
+        again."""
+        headers = {"Content-Type": "application/json"}
+        answer = httpx2.post(f"{self.rest}/connectors", content=body, headers=headers)
+        assert answer.status_code in (201, 409), answer.text
+        return answer.status_code == 201
 
     def connector(self, name: str) -> dict[str, Any]:
         """The config of a connector, as the worker has it."""
