@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from moldau.cli.application import run
-from moldau.cli.command import Context
 from moldau.cli.doctor import installed
-from moldau.cli.doctor.finding import GROUP, Finding, problem
-from moldau.plugins import Plugins
 from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
-from tests.cli.shell import Done, Terminal
-from tests.plugins.entry_points import point
+from tests.cli.doctor.examined import doctor, run_doctor
+from tests.cli.shell import Terminal
 
-POINTS = [
-    point("commands", "doctor", "moldau.cli.commands.doctor:command", "moldau-platform"),
-    point(GROUP.removeprefix("moldau."), "mine", f"{__name__}:examine"),
-]
 CPU_S_MAX = 2.0
 """Of two processes side by side: a second and a half on two cores, with room for a slow machine."""
 ROUNDS = 3
@@ -36,24 +26,6 @@ QUICK = {"crc32c": installed.COMPILED["crc32c"]}
 def few_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     """All compiled libraries take most of a second to import."""
     monkeypatch.setattr(installed, "COMPILED", QUICK)
-
-
-def examine(environment: Mapping[str, str]) -> list[Finding]:
-    return [problem("mine", "found", "why", "cure")] if "TROUBLE" in environment else []
-
-
-def run_doctor(
-    *words: str, environment: Mapping[str, str] | None = None, out: io.StringIO | None = None
-) -> Done:
-    out, err, environment = out or io.StringIO(), io.StringIO(), environment or {}
-    code = run(["doctor", *words], Context(out, err, environment, lambda: Plugins(POINTS)))
-    return Done(code, out.getvalue(), err.getvalue())
-
-
-def doctor(*words: str, **environment: str) -> tuple[int, list[dict[str, str]]]:
-    answer = run_doctor("--json", *words, environment=environment)
-    assert not answer.err
-    return answer.code, json.loads(answer.out)
 
 
 @pytest.mark.usefixtures("few_imports")
