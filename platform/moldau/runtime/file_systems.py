@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 import time
 from contextlib import suppress
@@ -47,7 +48,8 @@ def directory_facts(path: str, *, syncs: int = SYNCS) -> DirectoryFacts:
     existing = path
     while not os.path.isdir(existing) and existing != os.path.dirname(existing):
         existing = os.path.dirname(existing)
-    status = os.statvfs(existing)
+    room = shutil.disk_usage(existing)
+    status = os.statvfs(existing) if hasattr(os, "statvfs") else None
     error: str | None = None
     seconds: tuple[float, ...] = ()
     if os.path.exists(path) and not os.path.isdir(path):
@@ -61,10 +63,10 @@ def directory_facts(path: str, *, syncs: int = SYNCS) -> DirectoryFacts:
         path=path,
         existing=existing,
         kind=_kind(existing),
-        is_noexec=bool(status.f_flag & getattr(os, "ST_NOEXEC", 0)),
-        free_bytes=status.f_bavail * status.f_frsize,
-        total_bytes=status.f_blocks * status.f_frsize,
-        free_files=status.f_favail if status.f_files else None,
+        is_noexec=status is not None and bool(status.f_flag & getattr(os, "ST_NOEXEC", 0)),
+        free_bytes=room.free,
+        total_bytes=room.total,
+        free_files=status.f_favail if status is not None and status.f_files else None,
         error=error,
         sync_seconds=seconds,
     )
