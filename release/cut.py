@@ -113,7 +113,11 @@ def main(words: list[str]) -> int:
 
 
 def _dist(out: Path, words: Sequence[str]) -> None:
-    _run([sys.executable, "-m", "release", "--out", str(out), *words], ROOT)
+    """Make the archives. What it says of Pythons without headers is shown at once."""
+    command = [sys.executable, "-m", "release", "--out", str(out), *words]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
+    if done.returncode:
+        raise CutFailed("the archives are not made: the lines above say why")
 
 
 def _site(out: Path, site: Path, version: str) -> None:
