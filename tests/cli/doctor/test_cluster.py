@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.doctor.cluster import SeenBroker, SeenCluster, cluster_findings, unreached
+from moldau.cli.doctor.cluster import (
+    SeenBroker,
+    SeenCluster,
+    cluster_findings,
+    not_examined,
+    unreached,
+)
 from moldau.cli.doctor.finding import Finding, Verdict
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
@@ -76,6 +82,13 @@ def test_a_higher_level_is_named_if_all_brokers_know_it() -> None:
 )
 def test_a_clock_may_differ_by_a_second(ahead: float | None, verdict: Verdict) -> None:
     assert findings(broker("a.example"), ahead=ahead)["cluster clock"].verdict is verdict
+
+
+def test_a_client_that_cannot_be_imported_is_a_problem() -> None:
+    found = not_examined("no GLIBC_9")
+
+    assert found.verdict is Verdict.PROBLEM
+    assert "no GLIBC_9" in found.found
 
 
 def test_a_cluster_that_does_not_answer_is_one_problem() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -81,6 +82,27 @@ def test_a_cluster_that_is_away_is_a_problem(tmp_path: Path) -> None:
 
     assert code == 1
     assert found[-1]["check"] == "cluster"
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_a_broken_library_is_named_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lz4").mkdir()  # before the installed one, which stays as it is
+    (tmp_path / "lz4" / "__init__.py").write_text("raise ImportError('no GLIBC_9')")
+    words = [sys.executable, "-m", "moldau", "doctor", "--json", "-b", "localhost:1"]
+    done = subprocess.run(  # noqa: S603
+        [*words, "--data", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (1, b"")
+    found = {each["check"]: each for each in json.loads(done.stdout)}
+    assert "lz4" in found["libraries"]["found"]
+    assert "no GLIBC_9" in found["libraries"]["found"]
+    assert found["cluster"]["verdict"] == "problem"
+    assert "record kernel" not in found
 
 
 @pytest.mark.real

@@ -100,12 +100,25 @@ def test_only_what_is_installed_and_needed_is_imported() -> None:
     [
         (Interpreter("cpython", (3, 12, 1), "compiled"), [OK, OK]),
         (Interpreter("cpython", (3, 12, 1), "pure"), [OK, WARNING]),
+        (Interpreter("cpython", (3, 12, 1), None), [OK]),
         (Interpreter("cpython", (3, 99, 0), "pure"), [WARNING, WARNING]),
         (Interpreter("pypy", (3, 11, 0), "pure"), [WARNING, WARNING]),
     ],
 )
 def test_python_and_the_kernel_are_judged(facts: Interpreter, verdicts: list[Verdict]) -> None:
     assert [each.verdict for each in installed.interpreter(facts)] == verdicts
+
+
+@pytest.mark.parametrize(
+    ("failed", "kernel"),
+    [
+        ([], "compiled"),
+        ([installed.KERNEL], "pure"),
+        ([installed.RECORDS, installed.KERNEL], None),
+    ],
+)
+def test_the_kernel_is_known_by_its_import(failed: list[str], kernel: str | None) -> None:
+    assert installed.kernel_of(dict.fromkeys(failed, "ImportError")) == kernel
 
 
 @pytest.mark.parametrize(

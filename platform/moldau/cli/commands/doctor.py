@@ -1,7 +1,8 @@
 """`moldau doctor`: what this machine lacks, and with an address what a cluster lacks, with cures.
 
 All is asked at the same time, and a name server that is silent is not waited for. It changes
-nothing: a file of its own is written into the data directory, synced and removed.
+nothing: a file of its own is written into the data directory, synced and removed. Libraries are
+imported by a process of their own, so that one that is broken is named and does not end this.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def _of_machine(data: str | None, context: Context) -> list[Finding]:
 
     packages = _installation()
     modules = installed.modules_to_try(packages)
-    imports = facts.Pending(lambda: facts.import_failures([*modules.values()], _ALL_WITHIN_S / 2))
+    tried = [*modules.values(), installed.RECORDS, installed.KERNEL]
+    imports = facts.Pending(lambda: facts.import_failures(tried, _ALL_WITHIN_S / 2))
     layers = _of_layers(context)
     name, path = host_name(), file_systems.temporary_directory()
     of_name = facts.Pending(lambda: facts.name_facts(name))
@@ -79,8 +81,12 @@ def _of_machine(data: str | None, context: Context) -> list[Finding]:
     of_temporary = facts.Pending(lambda: file_systems.directory_facts(path, syncs=1))
     failures = imports.result(_ALL_WITHIN_S) or {}
     broken = {package: failures[each] for package, each in modules.items() if each in failures}
+    kernel = installed.kernel_of(failures)
     seen, temporary = of_data.result(_ALL_WITHIN_S), of_temporary.result(_ALL_WITHIN_S)
-    found = [*_of_python(packages, broken), *machine.machine_findings(facts.machine_facts())]
+    found = [
+        *_of_python(packages, broken, kernel),
+        *machine.machine_findings(facts.machine_facts()),
+    ]
     found += [] if seen is None else directories.data_findings(seen)
     found += [] if temporary is None else [directories.temporary(path, temporary)]
     found += machine.ports([facts.port_facts(port) for port in machine.PORTS])
@@ -91,16 +97,15 @@ def _of_machine(data: str | None, context: Context) -> list[Finding]:
     return [*found, machine.clock(facts.clock_facts())]
 
 
-def _of_python(packages: Installation, broken: dict[str, str]) -> list[Finding]:
+def _of_python(packages: Installation, broken: dict[str, str], kernel: str | None) -> list[Finding]:
     from moldau.cli.doctor import installed
     from moldau.plugins.extras import install_command
-    from moldau.records import KERNEL
 
     name, (major, minor, micro) = sys.implementation.name, sys.version_info[:3]
     is_usual = sys.platform != "win32" and name == "cpython"
     has_uvloop = "uvloop" in packages.versions and "uvloop" not in broken
     return [
-        *installed.interpreter(installed.Interpreter(name, (major, minor, micro), KERNEL)),
+        *installed.interpreter(installed.Interpreter(name, (major, minor, micro), kernel)),
         installed.event_loop(has_uvloop=has_uvloop, is_usual=is_usual),
         installed.layers(packages.layers),
         *installed.libraries(packages, broken),
@@ -137,12 +142,13 @@ def _of_layers(context: Context) -> list[Pending[list[Finding]]]:
 
 
 def _of_cluster(settings: ClientSettings) -> list[Finding]:
-    from moldau.cli.doctor.cluster import cluster_findings, look, unreached
-    from moldau.client.admin.admin import Admin
+    from moldau.cli.doctor.cluster import cluster_findings, look, not_examined, unreached
     from moldau.errors.codes import KafkaError
 
     bootstrap = settings[_BOOTSTRAP]
     try:
+        from moldau.client.admin.admin import Admin
+
         with (
             naming_source(settings),
             opened(lambda runtime: Admin(settings, runtime=runtime)) as admin,
@@ -150,6 +156,8 @@ def _of_cluster(settings: ClientSettings) -> list[Finding]:
             return cluster_findings(admin.run(lambda it: look(it, admin.runtime, bootstrap)))
     except KafkaError as error:
         return [unreached(bootstrap, error)]
+    except ImportError as error:  # the lines of the libraries say which one is broken
+        return [not_examined(str(error))]
 
 
 def _document(finding: Finding) -> dict[str, str]:

@@ -166,6 +166,12 @@ def cluster_clock(seen: SeenCluster) -> Finding:
     )
 
 
+def not_examined(error: str) -> Finding:
+    """The finding if the client cannot be imported."""
+    why = "the client needs libraries that do not work here"
+    return problem("cluster", f"not looked at: {error}", why, "cure the libraries first")
+
+
 def unreached(bootstrap: str, error: KafkaError) -> Finding:
     """The finding if no address answers at all."""
     return problem(

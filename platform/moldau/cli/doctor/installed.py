@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from moldau.cli.doctor.finding import Finding, ok, problem, warning
 from moldau.deferred import dataclass
 
-PYTHON_OLDEST: Final = (3, 11)
+RECORDS: Final = "moldau.records"
+KERNEL: Final = f"{RECORDS}._speed"
 PYTHON_NEWEST: Final = (3, 14)
 """The newest Python that moldau is tested with."""
 COMPILED: Final = {
@@ -49,8 +50,8 @@ class Interpreter(NamedTuple):
 
     name: str
     version: tuple[int, int, int]
-    kernel: str
-    """Which record kernel is in use: compiled or pure."""
+    kernel: str | None
+    """Which record kernel is in use: compiled or pure; None if its libraries are broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,13 @@ def modules_to_try(installation: Installation) -> dict[str, str]:
     }
 
 
+def kernel_of(failures: Mapping[str, str]) -> str | None:
+    """Return which record kernel is in use, by which of `RECORDS` and `KERNEL` failed."""
+    if RECORDS in failures:
+        return None
+    return "pure" if KERNEL in failures else "compiled"
+
+
 def interpreter(facts: Interpreter) -> list[Finding]:
     """Judge Python and the record kernel."""
     version = ".".join(map(str, facts.version))
@@ -112,12 +120,15 @@ def interpreter(facts: Interpreter) -> list[Finding]:
         why = f"moldau is tested with CPython 3.11 to {newest}, and has wheels for them"
         cure = f"uv venv --python {newest}, and install there"
         found = [warning("python", f"{facts.name} {version}", why, cure)]
+    if facts.kernel is None:
+        return found
     if facts.kernel == "compiled":
         return [*found, ok("record kernel", "compiled")]
     why = "records are read and written about ten times slower"
     cure = (
-        "pip install --force-reinstall --no-deps the wheel of moldau_platform for this Python and "
-        "machine, from `make dist`; in a clone: sudo apt install gcc python3-dev && make clean venv"
+        "pip install --force-reinstall --no-deps --no-index --find-links dist moldau-platform, "
+        "with dist/ of a release or of `make dist`; in a clone: "
+        "sudo apt install gcc python3-dev && make clean venv"
     )
     return [*found, warning("record kernel", "plain Python", why, cure)]
 
