@@ -29,7 +29,7 @@ from moldau.link.addresses import Address
 from moldau.link.arguments import fits, seconds, str_of
 from moldau.link.connection import Connection, ConnectionOptions, Untrusted
 from moldau.link.connections import Connections
-from moldau.link.lifetime import closed, wrong_loop
+from moldau.link.lifetime import closed, wrong_loop, wrong_process
 from moldau.link.login.sasl import LoginRefused
 from moldau.link.login.token import GivenTokens
 from moldau.link.metadata import NO_LEADER, Metadata, Topic, TopicPartition
@@ -96,6 +96,8 @@ class Cluster:
         self.metadata = Metadata()
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self.is_forked = False
+        """Whether it belongs to the parent of this process."""
         self.on_update = on_update
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
         self._connections = Connections(
@@ -507,7 +509,10 @@ class Cluster:
                 await self._closing.wait()
 
     def check_loop(self) -> None:
-        """Raise WrongLoop if an open client is used in another event loop than its own."""
+        """Raise WrongLoop if an open client is used in another event loop than its own, and
+        WrongProcess in a child of its process."""
+        if self.is_forked and not self.is_closed:
+            raise wrong_process("client", "make another one after the fork")
         try:
             is_own = asyncio.get_running_loop() is self._loop
         except RuntimeError:  # outside a loop, as when a program reads results
@@ -519,6 +524,11 @@ class Cluster:
         self.check_loop()
         if self.is_closed:
             raise closed("client")
+
+    def forked(self) -> None:
+        """Leave the connections to the parent, in a child process."""
+        self.is_forked = True
+        self._connections.forked()
 
     async def aclose(self) -> None:
         """Close all connections; calls in flight fail. It may be called again, and then completes a

@@ -47,6 +47,7 @@ from moldau.protocol.framing import (
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.negotiation import PeerVersions
 from moldau.runtime import Runtime
+from moldau.runtime.forks import leave_to_parent
 from moldau.runtime.timeouts import timeout
 
 R = TypeVar("R", bound=Response)
@@ -471,6 +472,11 @@ class Connection(asyncio.BufferedProtocol):
                 broker=str(self.address),
             )
         )
+
+    def forked(self) -> None:
+        """Detach from the socket in a child process: the connection belongs to the parent."""
+        if self._transport is not None:
+            leave_to_parent(self._transport.get_extra_info("socket"))
 
     def _ended(self) -> KafkaError:
         assert self._why is not None

@@ -160,6 +160,13 @@ class Connections:
         """Let `open` raise from now on; open connections stay until `aclose`."""
         self._is_closed = True
 
+    def forked(self) -> None:
+        """Detach from all sockets in a child process, and open no more there."""
+        self.refuse_more()
+        for link in self._links.values():
+            if link.connection is not None:
+                link.connection.forked()
+
     async def aclose(self) -> None:
         """Close all connections; requests in flight fail. It may be called again, and then
         completes a call that was cancelled."""

@@ -1,4 +1,4 @@
-"""Errors of a client that is used after its end, or in another event loop than its own."""
+"""Errors of a client that is used after its end, or in another event loop or process."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ def wrong_loop(home: asyncio.AbstractEventLoop) -> WrongLoop:
         f"the client belongs to the event loop that it was started in, which {home_is}: start and "
         "close one in each loop (asyncio.run makes a new loop each time), or take "
         "moldau.client.sync, whose clients serve all threads"
+    )
+
+
+class WrongProcess(MoldauError):
+    """A client was used in a process that was forked from the one that started it."""
+
+
+def wrong_process(kind: str, cure: str) -> WrongProcess:
+    """Return the error for a call in a forked process. Two processes on one connection would mix
+    their requests, and two producers with one sequence would lose records as repeated ones."""
+    return WrongProcess(
+        f"this process was forked from the one that started the {kind}, whose thread and "
+        f"connections are not here: {cure}"
     )
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from moldau.deferred import dataclass
-from moldau.runtime.forks import import_whole, let_go
+from moldau.runtime.forks import import_whole, leave_to_parent
 from moldau.runtime.timeouts import timeout as within
 
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ class _Stream:
 
     def forked(self) -> None:
         """Detach from the socket in a child process: the connection belongs to the parent."""
-        if hasattr(self._socket, "fileno") and self._socket.fileno() >= 0:  # real and still open
-            let_go(self._socket.fileno())
+        leave_to_parent(self._socket)
 
 
 class _Backend:

@@ -60,6 +60,7 @@ class RealRuntime(Runtime):
         self.files = RealFiles()
         self.network = RealNetwork()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_forked = False
         self._on_failure = on_failure
         self._kernel_sync: KernelSync | None = None
         self._has_kernel_sync = True
@@ -74,6 +75,8 @@ class RealRuntime(Runtime):
         task = asyncio.Task(coroutine, loop=asyncio.get_running_loop(), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._end_reported if reported else self._tasks.discard)
+        if self._is_forked:
+            task.cancel()
         return task
 
     def _end_reported(self, task: asyncio.Task[Any]) -> None:
@@ -108,6 +111,13 @@ class RealRuntime(Runtime):
     def buggify(self, name: str, probability: float = 0.05) -> bool:
         """Return False: production has no rare paths on purpose."""
         return False
+
+    def forked(self) -> None:
+        """End all tasks in a child process, those to come too: they would do the parent's work
+        again there, should its copy of the loop run."""
+        self._is_forked = True
+        for task in tuple(self._tasks):
+            task.cancel()
 
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
         """Cancel the running tasks, and those that they start, and wait for them all. Tasks in

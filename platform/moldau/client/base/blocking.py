@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from moldau.client.base.given import settings_in
 from moldau.client.base.lifecycle import not_started
 from moldau.client.base.notices import not_hiding
-from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.lifetime import closed
+from moldau.link.lifetime import closed, wrong_process
 from moldau.runtime.forks import hear_of_forks, import_whole
 from moldau.runtime.loop_thread import (
     Errands,
@@ -51,10 +50,6 @@ _LATE: Final = (
 )
 """What a client imports when it starts, or with its first request: not on the loop, while another
 thread may fork."""
-
-
-class WrongProcess(MoldauError):
-    """A client was used in a process that was forked from the one that started it."""
 
 
 class ClientState(Enum):
@@ -271,10 +266,8 @@ class BlockingClient:
                 f"the {self.kind}'s thread has ended: a callback on it raised SystemExit",
             )
         if self._state is ClientState.FORKED:
-            return WrongProcess(
-                f"this process was forked from the one that started the {self.kind}, whose thread "
-                "and connections are not here: make another one of its `configuration` after the "
-                "fork"
+            return wrong_process(
+                self.kind, "make another one of its `configuration` after the fork"
             )
         return closed(self.kind)
 

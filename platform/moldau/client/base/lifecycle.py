@@ -25,6 +25,7 @@ from moldau.link.cluster import Cluster
 from moldau.link.lifetime import closed
 from moldau.link.settings import bootstrap_servers, start_timeout_ms
 from moldau.runtime import Runtime
+from moldau.runtime.forks import hear_of_forks
 
 
 class ClientNotStarted(MoldauError):
@@ -98,6 +99,13 @@ class OwnedRuntime:
         self._own = RealRuntime("client")
         return self._own
 
+    def leave_tasks(self) -> None:
+        """In a child process, end the tasks of the runtime that was made here."""
+        from moldau.runtime.real import RealRuntime
+
+        if isinstance(self._own, RealRuntime):
+            self._own.forked()
+
     async def aclose(self, spared: Collection[asyncio.Task[Any]] = ()) -> None:
         """Ends the runtime that was made here, without these tasks, in which the user's code works.
         May be called again after a cancellation."""
@@ -137,6 +145,19 @@ class Lifecycle(OwnedRuntime):
         """Done when the opening task is done, or has closed what could not be opened."""
         self._watch: AsyncGenerator[None, None] | None = None
         self._on_missed = on_missed
+        hear_of_forks(self)
+
+    def forked(self) -> None:
+        """Leave everything to the parent, in a child process: each call of the client raises
+        WrongProcess there. The child's copy is not closed, and nothing of it is lost."""
+        if self.cluster is None or self.is_closed:
+            return
+        self.cluster.forked()
+        self.leave_tasks()
+        self._is_open = False
+        self._lost = None
+        if self._on_missed is not None:
+            self._on_missed()
 
     def shown(self, client: object, settings: Settings) -> str:
         """The repr of the client: where it connects to, and its state."""
@@ -145,7 +166,8 @@ class Lifecycle(OwnedRuntime):
         return f"<{type(client).__name__} {servers} ({state})>"
 
     def check_loop(self) -> None:
-        """RuntimeError in another event loop than the one that has started it, if one has."""
+        """Raise an error in another event loop or process than those that have started it, if any
+        have."""
         if self.cluster is not None:
             self.cluster.check_loop()
 
@@ -161,6 +183,8 @@ class Lifecycle(OwnedRuntime):
         loop."""
         while self._opening is not None and not self.is_closed:
             await asyncio.wait([self._opening])
+        if self.cluster is not None and self.cluster.is_forked:
+            self.check_loop()
         if self.is_closed or self._is_missed:
             raise closed(self._kind)
         if self._is_open:

@@ -46,7 +46,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import told
 from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
-from moldau.link.lifetime import ClientClosed, WrongLoop, closed
+from moldau.link.lifetime import ClientClosed, WrongLoop, WrongProcess, closed
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -117,7 +117,7 @@ class Transactions:
     def refused(self, error: Exception) -> Exception:
         """Note that a send raises this error: the open transaction lacks its records, so that it
         must not be committed (KAFKA-9279). Return the error to raise."""
-        if isinstance(error, TransactionError | ClientClosed | WrongLoop):
+        if isinstance(error, TransactionError | ClientClosed | WrongLoop | WrongProcess):
             return error
         is_known = isinstance(error, KafkaError)
         kept = of_kind(error if isinstance(error, KafkaError) else _not_taken(error))
@@ -140,7 +140,7 @@ class Transactions:
     # The calls
 
     def check_usable(self) -> None:
-        """Raise WrongLoop or ClientClosed."""
+        """Raise WrongLoop, WrongProcess or ClientClosed."""
         self._cluster.check_loop()
         if self._sender.is_closing:
             raise closed("producer")

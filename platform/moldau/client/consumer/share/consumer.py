@@ -163,7 +163,7 @@ class ShareConsumer(Generic[K, V]):
         settings = self.settings
         self._is_closing = False
         self._decoding = RecordDecoder.of(self._given_deserializers, settings, runtime)
-        self._cluster = Cluster(
+        self._cluster = self._world.cluster = Cluster(
             runtime,
             settings,
             creates_topics=False,
