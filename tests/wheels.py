@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.architecture.sources import DISTRIBUTIONS, ROOT
+
 UV = Path(sys.executable).with_name("uv")
 
 needs_uv = pytest.mark.skipif(not UV.exists(), reason="uv is not beside this Python")
@@ -77,3 +78,18 @@ def build_wheel(distribution: str, folder: Path, **environment: str) -> tuple[Pa
     said = run_uv("build", "--wheel", "--python", sys.executable, "-o", out, source, **environment)
     (built,) = out.glob("*.whl")
     return built, said
+
+
+def all_wheels(parent: Path) -> Path:
+    """A folder with the wheels of the five distributions and of the one that brings them all,
+    without the compiled kernel."""
+    folder = new_folder(parent)
+    for each in DISTRIBUTIONS:
+        wheel, _ = build_wheel(each, folder, MOLDAU_PURE="1")
+        shutil.move(wheel, folder)
+    whole = folder / "whole"
+    whole.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, whole)
+    run_uv("build", "-q", "--wheel", "-o", folder, whole)
+    return folder

@@ -21,6 +21,19 @@ def programs(guide: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text_of(guide), re.DOTALL)
 
 
+def files_of(guide: str) -> dict[str, str]:
+    """The files that a reader of the guide writes: each block behind a line that ends in its name,
+    as "`shop.py`:"."""
+    named = r"`([\w./-]+)`:\n\n```\w*\n(.*?)```"
+    return dict(re.findall(named, text_of(guide), re.DOTALL))
+
+
+def commands_of(guide: str) -> list[str]:
+    """The lines of its blocks of `sh`."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text_of(guide), re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines()]
+
+
 def run_programs(guide: str, addresses: Mapping[str, str]) -> None:
     """Each by itself; what it says is an address is replaced by what runs there now."""
     for number, program in enumerate(programs(guide)):

@@ -23,7 +23,7 @@ import pytest
 import sqlalchemy as sa
 
 from moldau.testing import SyncEmbeddedBroker
-from tests.architecture.sources import DISTRIBUTIONS, ROOT
+from tests.architecture.sources import ROOT
 from tests.client.guides import programs, text_of
 from tests.client.serdes.served_registry import served_registry
 from tests.connectors.spark.runners import SMALL, ids_in, need_spark, orders
@@ -31,7 +31,7 @@ from tests.databases.fixtures import mariadb_server as mariadb_server
 from tests.databases.fixtures import postgresql_server as postgresql_server
 from tests.peers.eventually import eventually
 from tests.spark.topics import make_topic, send
-from tests.wheels import build_wheel, install, needs_uv, new_folder, own_wheels, run_uv
+from tests.wheels import all_wheels, install, needs_uv, own_wheels
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, needs_uv]
 
@@ -116,17 +116,7 @@ Example = Callable[[Installed], None]
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheels of the five distributions and of the one that brings them all."""
-    folder = new_folder(tmp_path_factory.mktemp("extras"))
-    for each in DISTRIBUTIONS:
-        wheel, _ = build_wheel(each, folder, MOLDAU_PURE="1")
-        shutil.move(wheel, folder)
-    whole = folder / "whole"
-    whole.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, whole)
-    run_uv("build", "-q", "--wheel", "-o", folder, whole)
-    return folder
+    return all_wheels(tmp_path_factory.mktemp("extras"))
 
 
 @pytest.fixture
