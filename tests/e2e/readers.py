@@ -130,6 +130,6 @@ class Reader:
 
 @contextmanager
 def reader_of(page: str, folder: Path) -> Iterator[Reader]:
-    """A reader with a broker."""
-    with SyncEmbeddedBroker(TWO_PARTITIONS) as broker:
+    """A reader with a broker that keeps its data when it is stopped."""
+    with SyncEmbeddedBroker(TWO_PARTITIONS, directory=str(folder / "kafka")) as broker:
         yield Reader(page, folder, broker)

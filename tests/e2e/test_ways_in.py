@@ -45,9 +45,11 @@ class Service:
 
     def ask(self, path: str, body: object = None) -> tuple[int, Any]:
         """Return the status and what the service says. A body of bytes is a form."""
-        is_form = isinstance(body, bytes)
-        data = body if isinstance(body, bytes) else body and json.dumps(body).encode()
-        kind = "application/x-www-form-urlencoded" if is_form else "application/json"
+        data, kind = None, "application/x-www-form-urlencoded"
+        if isinstance(body, bytes):
+            data = body
+        elif body is not None:
+            data, kind = json.dumps(body).encode(), "application/json"
         request = urllib.request.Request(  # noqa: S310 - this machine's
             self._address + path, data, {"Content-Type": kind}
         )
