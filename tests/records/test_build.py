@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.wheels import ROOT, build_wheel, needs_uv, run_uv
+from tests.architecture.sources import ROOT
+from tests.wheels import build_wheel, needs_uv, run_uv
 
 
 def wheel(folder: Path, **environment: str) -> tuple[str, bool, str]:

@@ -15,7 +15,8 @@ import pytest
 from release.kernels import SYSTEMS, Kernel, compile_kernel, copy_headers, translate
 from release.pythons import all_headers
 from release.retag import with_module
-from tests.wheels import ROOT, build_wheel, needs_uv, new_folder, run_uv
+from tests.architecture.sources import ROOT
+from tests.wheels import build_wheel, needs_uv, new_folder, run_uv
 
 QEMU: Final = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 AGREEMENT: Final = Path(__file__).with_name("kernels_agree.py")
