@@ -203,7 +203,7 @@ def extras(
             whole.append(extra)
     left = sorted(by_extra.keys() - set(whole))
     is_most = len(whole) > len(left)  # the shorter list is named
-    named = f"not: {', '.join(left)}" if is_most else ", ".join(whole)
+    named = (f"not: {', '.join(left)}" if left else "") if is_most else ", ".join(whole)
     counted = f"{len(whole)} of {len(by_extra)} installed"
     return [ok(check, f"{counted} ({named})" if named and by_extra else counted), *found]
 
