@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from moldau.backups.committed import CommittedOffsets
-from moldau.backups.log_reader import chunk_of
-from moldau.backups.manifest import LogBackup, chunk_of_cut, cut_in
+from moldau.backups.manifest import cut_in
 from moldau.broker.log.marker import Marker
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
@@ -61,12 +60,15 @@ def test_a_log_ends_before_the_first_batch_with_a_later_record() -> None:
     for offset, at_ms in enumerate((10, 30, 20, 40)):
         data = bytearray(commit(offset, at_ms=at_ms).data)
         stamp(data, offset, 0)
-        batches.append(open_batch(data))
-    chunks = tuple(chunk_of(part, 0) for part in (batches[:2], batches[2:]))
-    log = LogBackup(0, 4, 0, chunks)
-    both = b"".join(bytes(each.data) for each in batches[:2])
-    for time_ms, expected in ((5, 0), (10, 0), (11, 1), (30, 1)):
-        assert chunk_of_cut(log, time_ms) == chunks[0]
-        assert cut_in(both, time_ms) == expected
-    assert chunk_of_cut(log, 31) == chunks[1]
-    assert chunk_of_cut(log, 41) is None
+        batches.append(bytes(data))
+    log = b"".join(batches)
+    for time_ms, expected in ((5, 0), (10, 0), (11, 1), (30, 1), (31, 3)):
+        assert cut_in(log, time_ms, 0) == (expected, True)
+    assert cut_in(log, 41, 0) == (4, False)
+
+
+def test_a_log_that_is_cut_behind_a_gap_ends_before_it() -> None:
+    data = bytearray(commit(5, at_ms=30).data)
+    stamp(data, 7, 0)
+    assert cut_in(data, 30, 4) == (4, True)
+    assert cut_in(data, 30, 9) == (7, True)

@@ -19,17 +19,18 @@ _UP = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do :; done"
 
 
 def script() -> str:
-    """The first block of the page, which waits for each server, on ports of its own."""
-    block = re.search(r"```bash\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
+    """The walk of the page, which waits for each server, on ports of its own."""
+    text = GUIDE.read_text(encoding="utf-8").partition("\n## In five commands\n")[2]
+    credentials, *walk = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)[:3]
+    (shown,) = re.findall(r"```console\n\$ (.*?)\n", text)
+    commands = "".join(walk).splitlines()
+    assert len(commands) == 5
     lines = []
-    for line in block[1].splitlines():
+    for line in commands:
         lines.append(line)
         if line.endswith("&"):
-            port = re.search(r"127\.0\.0\.1:(\d+)", line)
-            assert port is not None
-            lines.append(_UP.format(port=port[1]))
-    text = "\n".join(("set -e", *lines))
+            lines += [_UP.format(port=port) for port in re.findall(r"127\.0\.0\.1:(\d+)", line)]
+    text = "\n".join(("set -e", credentials, *lines, shown))
     for shown in sorted(set(re.findall(r"127\.0\.0\.1[:/](\d+)", text))):
         text = text.replace(shown, str(_free_port()))
     return text

@@ -82,6 +82,7 @@ def no_choice() -> None:
         ("partitioners", "NoMethods", "missing=['partition']"),
         ("embedded_brokers", "no_choice", "it is called otherwise"),
         ("cluster_nodes", "no_choice", "it is called otherwise"),
+        ("remote_segments", "NoMethods", "it lacks methods"),
         ("spark_sessions", "no_choice", "it is called otherwise"),
         ("layers", "HERE", "a tuple of Contract"),
         ("transforms", "NoMethods", "it is no Transformation"),

@@ -1,13 +1,14 @@
 """The objects of backups below one prefix: chunks of logs, and a manifest a backup.
 
 data/TOPIC ID/PARTITION/BASE-NEXT-CHECKSUM     whole batches
+data/TOPIC ID/PARTITION/BASE-NEXT-SEGMENT ID   the log of a remote segment, as the tier has it
 backups/TIME-CHECKSUM.json                     a backup, by the time at which it began
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from moldau.backups.manifest import (
@@ -18,14 +19,19 @@ from moldau.backups.manifest import (
     decoded,
     encoded,
 )
+from moldau.backups.remote_segments import COPY_LIMITS, CopiedId, installed_format
 from moldau.deferred import deferred_pattern
+from moldau.errors import CorruptLog
 from moldau.objects.object_store import ObjectStore
 from moldau.objects.obstore_bucket import ObstoreBucket
 from moldau.objects.store_address import StoreConfig, parse_address
 from moldau.objects.store_errors import StoreError, StoreReason
+from moldau.plugins import PluginError
+from moldau.records import whole_bytes
 from moldau.records.checksum import crc32c
 
 if TYPE_CHECKING:
+    from moldau.backups.remote_segments import SegmentFormat
     from moldau.records import Buffer
     from moldau.runtime import Runtime
 
@@ -56,6 +62,7 @@ class BackupStore:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._format: SegmentFormat | None = None
 
     @property
     def where(self) -> str:
@@ -66,17 +73,72 @@ class BackupStore:
         not what it should be."""
         await self._put(chunk_name(topic_id, partition, chunk), data)
 
+    async def copy_chunk(self, topic_id: bytes, partition: int, chunk: Chunk, path: str) -> bool:
+        """Let the store copy an object of the bucket for a chunk, unless it has done so before.
+        Return whether the copy has the size that it should have. Raise StoreError."""
+        store, name = self._store.with_limits(COPY_LIMITS), chunk_name(topic_id, partition, chunk)
+        if await self._size_of(name) is None:
+            await store.copy(path, name)
+        return await self._size_of(name) == chunk.size_bytes
+
+    async def _size_of(self, name: str) -> int | None:
+        try:
+            return await self._store.size_of(name)
+        except StoreError as error:
+            if error.why is not StoreReason.NOT_FOUND:
+                raise
+            return None
+
     async def data_sizes(self) -> dict[str, int]:
         """Return the size of each chunk's object that is there, by name."""
         return {each.name: each.size_bytes async for each in self._store.list("data")}
 
-    async def read_chunk(self, topic_id: bytes, partition: int, chunk: Chunk) -> Buffer:
-        """Return the batches of a chunk. Raise BackupFailed if they are not as they were stored."""
+    async def read_chunk(
+        self, topic_id: bytes, partition: int, chunk: Chunk
+    ) -> AsyncIterator[Buffer]:
+        """Yield the whole batches of a chunk, piece by piece: a remote segment is read 4 MiB at a
+        time. Raise BackupFailed if they are not as they were stored."""
         name = chunk_name(topic_id, partition, chunk)
-        data = await self._read(name, chunk.size_bytes, _LOST_CHUNK)
+        if chunk.segment:
+            async for piece in self._read_segment(topic_id, partition, chunk):
+                yield piece
+            return
+        data = await self._read(name, 0, chunk.size_bytes, _LOST_CHUNK)
         if crc32c(data) != chunk.checksum:
             raise BackupFailed(f"{self.where}/{name} is damaged: {_LOST_CHUNK}")
-        return data
+        yield data
+
+    async def _read_segment(
+        self, topic_id: bytes, partition: int, chunk: Chunk
+    ) -> AsyncIterator[Buffer]:
+        """Yield the whole batches of a remote segment. A batch may begin in one of its chunks and
+        end in another."""
+        name, at, rest = chunk_name(topic_id, partition, chunk), 0, b""
+        id = CopiedId(topic_id, partition, bytes.fromhex(chunk.segment))
+        format = self._segment_format()
+        for number, size in enumerate(chunk.stored_sizes):
+            try:
+                data = format.opened(id, number, await self._read(name, at, size, _LOST_CHUNK))
+            except CorruptLog as error:
+                raise BackupFailed(f"{self.where}/{name} is damaged: {_LOST_CHUNK}") from error
+            at += size
+            data = b"".join((rest, data))
+            end = whole_bytes(data)
+            rest = data[end:]
+            if end:
+                yield memoryview(data)[:end]
+        if rest:
+            raise BackupFailed(f"{self.where}/{name} ends within a batch: {_LOST_CHUNK}")
+
+    def _segment_format(self) -> SegmentFormat:
+        if self._format is None:
+            try:
+                self._format = installed_format()
+            except PluginError:
+                raise BackupFailed(
+                    "the backup has remote segments as brokers store them: install moldau-broker"
+                ) from None
+        return self._format
 
     async def put_manifest(self, manifest: Manifest) -> str:
         """Store a backup after all of its chunks, and return its name."""
@@ -101,7 +163,7 @@ class BackupStore:
 
     async def read_manifest(self, name: str, size_bytes: int) -> Manifest:
         """Return a backup. Raise BackupFailed if its document is not as it was stored."""
-        data = bytes(await self._read(name, size_bytes, _LOST_MANIFEST)) if size_bytes else b""
+        data = bytes(await self._read(name, 0, size_bytes, _LOST_MANIFEST)) if size_bytes else b""
         digest = name.rpartition("-")[2].removesuffix(".json")
         if hashlib.sha256(data).hexdigest()[:_CHECKSUM_DIGITS] != digest:
             raise BackupFailed(f"{self.where}/{name} is damaged: {_LOST_MANIFEST}")
@@ -138,12 +200,12 @@ class BackupStore:
             return False
         return bytes(found) == bytes(data)
 
-    async def _read(self, name: str, size_bytes: int, lost: str) -> Buffer:
+    async def _read(self, name: str, start: int, size_bytes: int, lost: str) -> Buffer:
         data = bytearray()
         try:
             while len(data) < size_bytes:
                 left = min(_PIECE_BYTES, size_bytes - len(data))
-                piece = await self._store.get_range(name, len(data), left)
+                piece = await self._store.get_range(name, start + len(data), left)
                 if len(piece) == size_bytes:
                     return piece
                 if not len(piece):

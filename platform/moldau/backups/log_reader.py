@@ -2,7 +2,7 @@
 
 Records are never opened: batches pass as they came, and only their headers are read. Memory is one
 chunk and one fetch a partition. Below the local log of a tiered topic the leader reads its remote
-segments, so these are copied like all others.
+segments, so these are stored like all others, unless the store copies them itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from moldau.backups.manifest import BackupFailed, Chunk, LogBackup, max_given_id
+from moldau.backups.remote_segments import CopiedSegments
 from moldau.errors.codes import ErrorCode, KafkaError, error_from
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.fetch import (
@@ -25,11 +26,12 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from moldau.records import Batch, walk
+from moldau.records import Batch, walk, whole_bytes
 from moldau.records.checksum import crc32c
 
 if TYPE_CHECKING:
     from moldau.backups.backup_store import BackupStore
+    from moldau.backups.remote_segments import RemoteCopies
     from moldau.ids import Uuid
     from moldau.link.cluster import Cluster
     from moldau.records import Buffer
@@ -50,28 +52,55 @@ class LogReader:
         self._store = store
         self._topic_id = topic_id
         self._where = where
+        self._epoch_ends: dict[int, int] = {}
+        self.copied_bytes = 0
+        self.copied_chunks = 0
+        """The same of segments that the store has copied."""
         self.new_bytes = 0
         self.new_chunks = 0
         """The bytes and the number of chunks that were stored."""
 
     async def read(
-        self, start_offset: int, end_offset: int, leader_epoch: int, known: LogBackup | None
+        self,
+        start_offset: int,
+        end_offset: int,
+        leader_epoch: int,
+        known: LogBackup | None,
+        copies: RemoteCopies | None = None,
     ) -> LogBackup:
         """Store what is not in `known`, an earlier backup of the partition, and return the whole
-        log."""
+        log. Segments of `copies` are not read."""
+        segments = CopiedSegments(None, (), self._holds)
+        if copies is not None:
+            partition = self._where.partition
+            segments = copies.of_log(self._topic_id, partition, end_offset, self._holds)
         chunks = await self._still_true(known, start_offset, end_offset)
         position = chunks[-1].next_offset if chunks else start_offset
         pending: list[Batch] = []
         empty = size = 0
         while position < end_offset:
+            copied = await segments.chunk_at(position)
+            if copied is not None:
+                if pending:
+                    chunks.append(await self._stored(pending))
+                chunks.append(copied)
+                pending, size, position = [], 0, copied.next_offset
+                self.copied_bytes += copied.size_bytes
+                self.copied_chunks += 1
+                continue
+            stop = segments.next_start(position, end_offset)
             try:
-                batches = _between(await self.fetch(position), position, end_offset)
+                records = await self.fetch(position)
+                batches = _between(records, position, stop)
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
                 start_offset = await self._raised_start(position, error)
                 chunks = [each for each in chunks if each.next_offset > start_offset]
                 pending, size, position = [], 0, max(position, start_offset)
+                continue
+            if not batches and stop < end_offset and whole_bytes(records):
+                position = stop  # there is a gap before the segment
                 continue
             if not batches:
                 empty += 1
@@ -103,6 +132,12 @@ class LogReader:
         if await self._end_of_epoch(last.max_epoch) < last.next_offset:
             return []
         return [each for each in known.chunks if each.next_offset > start_offset]
+
+    async def _holds(self, epoch: int, end_offset: int) -> bool:
+        """Whether the log has the record before an offset, in this leader epoch."""
+        if epoch not in self._epoch_ends:
+            self._epoch_ends[epoch] = await self._end_of_epoch(epoch)
+        return self._epoch_ends[epoch] >= end_offset
 
     async def _end_of_epoch(self, epoch: int) -> int:
         row = OffsetForLeaderPartition(partition=self._where.partition, leader_epoch=epoch)

@@ -1,6 +1,7 @@
 """What a backup is: one document that names all of it, and the chunks of each log.
 
-A chunk is a run of whole batches, as the leader's log has them. Invariants: the chunks of a log are
+A chunk is a run of whole batches, as the leader's log has them; or a remote segment, as the store
+has copied it. Invariants: the chunks of a log are
 in order of their offsets and do not overlap; `start_offset <= end_offset`; no chunk ends beyond
 `end_offset`, or at or below `start_offset`.
 
@@ -24,7 +25,9 @@ from moldau.records import walk
 if TYPE_CHECKING:
     from moldau.records import Buffer
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""A backup without remote segments is of format 1, which older versions restore."""
+_PLAIN_FIELDS: Final = 7
 _PRODUCER_ID_END: Final = 1 << 62
 """No cluster gives out ids as high: those in batches were made up by a client."""
 
@@ -40,11 +43,15 @@ class Chunk(NamedTuple):
     next_offset: int
     size_bytes: int
     checksum: int
-    """CRC-32C of the whole object."""
+    """CRC-32C of the whole object; 0 of a remote segment, whose parts have their own."""
     max_timestamp: int
     max_epoch: int
     max_producer_id: int
-    """The highest of those that a cluster may have given out; -1 if there is none."""
+    """At least the highest of those that a cluster may have given out; -1 if there is none."""
+    segment: str = ""
+    """The id of a remote segment, whose object this is."""
+    stored_sizes: tuple[int, ...] = ()
+    """The sizes of the chunks of that segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,26 +144,25 @@ def max_given_id(producer_ids: Iterable[int]) -> int:
 def chunk_name(topic_id: bytes, partition: int, chunk: Chunk) -> str:
     """Return the name of a chunk's object. Other bytes have another name."""
     ends = f"{chunk.base_offset:020}-{chunk.next_offset:020}"
-    return f"data/{topic_id.hex()}/{partition}/{ends}-{chunk.checksum:08x}"
+    what = chunk.segment or f"{chunk.checksum:08x}"
+    return f"data/{topic_id.hex()}/{partition}/{ends}-{what}"
 
 
-def chunk_of_cut(log: LogBackup, time_ms: int) -> Chunk | None:
-    """Return the first chunk with a record of this time or later; None if there is none."""
-    return next((each for each in log.chunks if each.max_timestamp >= time_ms), None)
-
-
-def cut_in(data: Buffer, time_ms: int) -> int:
-    """Return the base offset of the first batch with such a record, in a chunk that has one."""
+def cut_in(data: Buffer, time_ms: int, end_offset: int) -> tuple[int, bool]:
+    """Return where a log ends that ended at `end_offset` before these batches, and whether that is
+    because the next batch has such a record. Compaction may have left a gap between the two."""
     for batch in walk(data):
         if batch.header.max_timestamp >= time_ms:
-            return batch.header.base_offset
-    raise AssertionError("the chunk has no such record")
+            return min(end_offset, batch.header.base_offset), True
+        end_offset = batch.header.next_offset
+    return end_offset, False
 
 
 def encoded(manifest: Manifest) -> bytes:
     """Return the document of a backup."""
+    has_segments = any(chunk.segment for _, _, log in manifest.logs() for chunk in log.chunks)
     document = {
-        "format": FORMAT,
+        "format": FORMAT if has_segments else 1,
         "cluster": manifest.cluster_id,
         "begun_ms": manifest.begun_ms,
         "topics": [_topic_json(each) for each in manifest.topics],
@@ -172,7 +178,7 @@ def encoded(manifest: Manifest) -> bytes:
 def decoded(data: bytes) -> Manifest:
     """Return the backup of a document. Its checksum must be right."""
     document = json.loads(data)
-    if document["format"] != FORMAT:
+    if not 1 <= document["format"] <= FORMAT:
         raise BackupFailed(
             "the backup was made by a newer moldau: restore it with that version",
             format=document["format"],
@@ -200,10 +206,14 @@ def _topic_json(topic: TopicBackup) -> dict[str, Any]:
         "replication": topic.replication,
         "settings": dict(topic.settings),
         "logs": [
-            [each.start_offset, each.end_offset, each.leader_epoch, each.chunks]
+            [each.start_offset, each.end_offset, each.leader_epoch, [*map(_fields, each.chunks)]]
             for each in topic.logs
         ],
     }
+
+
+def _fields(chunk: Chunk) -> tuple[object, ...]:
+    return chunk if chunk.segment else chunk[:_PLAIN_FIELDS]
 
 
 def _topic_of(found: dict[str, Any]) -> TopicBackup:
@@ -213,7 +223,12 @@ def _topic_of(found: dict[str, Any]) -> TopicBackup:
         found["replication"],
         found["settings"],
         tuple(
-            LogBackup(start, end, epoch, tuple(Chunk(*each) for each in chunks))
+            LogBackup(start, end, epoch, tuple(map(_chunk_of, chunks)))
             for start, end, epoch, chunks in found["logs"]
         ),
     )
+
+
+def _chunk_of(fields: list[Any]) -> Chunk:
+    segment = fields[_PLAIN_FIELDS:]
+    return Chunk(*fields[:_PLAIN_FIELDS], *segment[:1], *map(tuple, segment[1:]))

@@ -27,7 +27,7 @@ from moldau.protocol.schemas.versioned import encode_versioned
 from moldau.records import ControlType, Producer, encode_control_batch, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from moldau.backups.backup_store import BackupStore
     from moldau.client.admin.cluster import ActiveProducer
@@ -77,8 +77,12 @@ class RestoredLog:
         self._store = store
         self._plan = plan
         self._chunk: Chunk | None = None
+        self._pieces: AsyncIterator[Buffer] | None = None
+        """What is still to be read of the chunk."""
         self._data: Buffer = b""
         self._batches: list[_Run] = []
+        self._before = -1
+        """The end of what comes before those batches."""
         self._stuck = 0
         self.sent_bytes = 0
 
@@ -150,17 +154,8 @@ class RestoredLog:
         )
         if number is None:
             raise BackupFailed(f"the backup has nothing of {plan.where} from {position} on")
-        chunk = plan.chunks[number]
-        if chunk is not self._chunk:
-            self._data = await self._store.read_chunk(plan.topic_id, plan.where.partition, chunk)
-            self._chunk = chunk
-            self._batches = [
-                _Run(each.header.base_offset, each.header.next_offset, each.position, each.end)
-                for each in walk(self._data)
-                if each.header.base_offset < plan.end_offset
-            ]
-        before = plan.chunks[number - 1].next_offset if number else plan.first_offset
-        if position != before and all(position != each.next_offset for each in self._batches):
+        await self._read(number, position)
+        if position != self._before and all(position != each.next_offset for each in self._batches):
             raise BackupFailed(
                 f"{plan.where} ends at {position}, where no batch of the backup ends, so something "
                 "else is in it: delete the topic, and run the same command again"
@@ -172,6 +167,29 @@ class RestoredLog:
                 break
             end, next_offset = batch.end, batch.next_offset
         return memoryview(self._data)[left[0].begin : end], next_offset
+
+    async def _read(self, number: int, position: int) -> None:
+        """Read a chunk up to the batches that reach behind the position. What was read stays."""
+        plan = self._plan
+        chunk, before = plan.chunks[number], plan.first_offset
+        if number:
+            before = plan.chunks[number - 1].next_offset
+        if chunk is not self._chunk or position < self._before:
+            self._pieces = self._store.read_chunk(plan.topic_id, plan.where.partition, chunk)
+            self._chunk, self._batches, self._before = chunk, [], before
+        assert self._pieces is not None
+        while not self._batches or self._batches[-1].next_offset <= position:
+            data = await anext(self._pieces, None)
+            if data is None:
+                raise BackupFailed(f"the backup has nothing of {plan.where} from {position} on")
+            if self._batches:
+                self._before = self._batches[-1].next_offset
+            self._data = data
+            self._batches = [
+                _Run(each.header.base_offset, each.header.next_offset, each.position, each.end)
+                for each in walk(data)
+                if each.header.base_offset < plan.end_offset
+            ]
 
     async def _send(self, records: Buffer | None, log_end_offset: int) -> int:
         """Send batches for a log that ends there, or ask; return where the log ends now."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.backups.committed import CommittedOffsets
 from moldau.backups.manifest import (
@@ -24,10 +24,10 @@ from moldau.backups.manifest import (
     LogBackup,
     Manifest,
     TopicBackup,
-    chunk_of_cut,
     cut_in,
 )
 from moldau.backups.restored_log import LogPlan, RestoredLog
+from moldau.backups.restored_topic import TIMEOUT_MS, made, question
 from moldau.backups.taking import OWN_TOPICS, unread_users
 from moldau.backups.workers import Workers, all_of
 from moldau.client.admin.configs import Resource, ResourceType
@@ -38,7 +38,6 @@ from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.offsets import LATEST, list_offsets
 from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.link.cluster import CONTROLLER
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations import acls, quotas
 from moldau.operations.plan import Action
@@ -47,7 +46,6 @@ from moldau.protocol.messages.restore_topic import (
     RESTORING,
     RestorableConfig,
     RestoreTopicRequest,
-    RestoreTopicResponse,
 )
 from moldau.records import walk
 
@@ -56,8 +54,6 @@ if TYPE_CHECKING:
 
     from moldau.backups.backup_store import BackupStore
     from moldau.client.admin.admin import Admin
-
-_TIMEOUT_MS: Final = 15_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +153,8 @@ async def _begun(admin: Admin, topics: Sequence[Topic]) -> RestoreSource | None:
     workers = Workers()
 
     async def asked(topic: Topic) -> str:
-        # A request for a topic that is there makes nothing, and one without partitions never does.
-        request = RestoreTopicRequest(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            replication_factor=1,
-            leader_epochs=[],
-            configs=[],
-            producer_id_end=0,
-            backup="",
-            timeout_ms=_TIMEOUT_MS,
-        )
         async with workers.room():
-            answer = await _made(admin, request)
+            answer = await made(admin, question(topic))
         return answer.backup if answer.is_restoring else ""
 
     found = sorted(set(await all_of(map(asked, topics))) - {""})
@@ -179,21 +164,6 @@ async def _begun(admin: Admin, topics: Sequence[Topic]) -> RestoreSource | None:
             "topics to begin anew"
         )
     return RestoreSource.of(found[0]) if found else None
-
-
-async def _made(admin: Admin, request: RestoreTopicRequest) -> RestoreTopicResponse:
-    """Return the answer about a topic that is there now. Raise KafkaError if it cannot be made."""
-    cluster = admin._cluster
-
-    async def attempt() -> RestoreTopicResponse:
-        answer = await cluster.call(request, RestoreTopicResponse, node_id=CONTROLLER)
-        if answer.error_code:
-            raise KafkaError(
-                ErrorCode(answer.error_code), answer.error_message or "", topic=request.name
-            )
-        return answer
-
-    return await cluster.retry(attempt)
 
 
 def _check_topics(topics: Sequence[Topic], manifest: Manifest) -> None:
@@ -275,9 +245,9 @@ class _Restore:
             ],
             producer_id_end=self._manifest.producer_id_end,
             backup=self._source.text,
-            timeout_ms=_TIMEOUT_MS,
+            timeout_ms=TIMEOUT_MS,
         )
-        answer = await _made(self._admin, request)
+        answer = await made(self._admin, request)
         if answer.is_restoring and answer.backup != self._source.text:
             raise BackupFailed(
                 f"another restore is filling {topic.name}, from {answer.backup}: wait until it is "
@@ -287,16 +257,26 @@ class _Restore:
         return answer.is_restoring
 
     async def _plan(self, topic: TopicBackup, number: int, log: LogBackup) -> LogPlan:
-        where, end = TopicPartition(topic.name, number), log.end_offset
-        chunk = None if self._time_ms is None else chunk_of_cut(log, self._time_ms)
-        if chunk is not None:
-            assert self._time_ms is not None
-            async with self._workers.room():
-                data = await self._store.read_chunk(topic.topic_id, number, chunk)
-            end = cut_in(data, self._time_ms)
+        where = TopicPartition(topic.name, number)
+        end = await self._end_of(topic, number, log)
         chunks = [each for each in log.chunks if each.base_offset < end]
         start, epoch = min(log.start_offset, end), log.epoch_after - 1
         return LogPlan(topic.topic_id, where, start, end, epoch, chunks)
+
+    async def _end_of(self, topic: TopicBackup, number: int, log: LogBackup) -> int:
+        """Return where a log ends as of the time of the restore."""
+        if self._time_ms is None:
+            return log.end_offset
+        end = log.start_offset
+        for chunk in log.chunks:
+            if chunk.max_timestamp >= self._time_ms:
+                async with self._workers.room():
+                    async for data in self._store.read_chunk(topic.topic_id, number, chunk):
+                        end, is_cut = cut_in(data, self._time_ms, end)
+                        if is_cut:
+                            return end
+            end = chunk.next_offset
+        return log.end_offset
 
     async def _fill(self, plan: LogPlan) -> RestoredLog:
         async with self._workers.room():
@@ -397,10 +377,10 @@ class _Restore:
             plan = await self._plan(commits, number, log)
             offsets = CommittedOffsets()
             for chunk in plan.chunks:
-                data = await self._store.read_chunk(commits.topic_id, number, chunk)
-                offsets.replay(
-                    each for each in walk(data) if each.header.base_offset < plan.end_offset
-                )
+                async for data in self._store.read_chunk(commits.topic_id, number, chunk):
+                    offsets.replay(
+                        each for each in walk(data) if each.header.base_offset < plan.end_offset
+                    )
             for (group, topic, partition), each in offsets.offsets.items():
                 found[group].append(
                     GroupOffset(topic, partition, each.offset, each.metadata, each.leader_epoch)

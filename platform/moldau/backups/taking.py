@@ -29,6 +29,7 @@ from moldau.backups.manifest import (
     TopicBackup,
     chunk_name,
 )
+from moldau.backups.remote_topic import remote_copies
 from moldau.backups.workers import Workers, all_of
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.base.offsets import EARLIEST, LATEST, list_offsets
@@ -41,6 +42,7 @@ from moldau.operations.topics import own_of
 
 if TYPE_CHECKING:
     from moldau.backups.backup_store import BackupStore
+    from moldau.backups.remote_segments import RemoteCopies
     from moldau.client.admin.admin import Admin
     from moldau.runtime import Runtime
 
@@ -69,6 +71,11 @@ class TakenBackup:
     manifest: Manifest
     new_bytes: int = 0
     new_chunks: int = 0
+    copied_bytes: int = 0
+    copied_chunks: int = 0
+    """Remote segments that the store copied itself."""
+    not_copied: list[str] = field(default_factory=list)
+    """Why remote segments in the same bucket were read instead."""
     gone: list[str] = field(default_factory=list)
     """Topics that were deleted meanwhile."""
 
@@ -91,7 +98,8 @@ async def take_backup(admin: Admin, store: BackupStore, runtime: Runtime) -> Tak
     before = _EarlierBackup()
     if newest is not None:
         before = _EarlierBackup(newest.begun_ms, newest.by_id, await store.data_sizes())
-    logs = _Logs(admin, store, before, taken)
+    copies = await remote_copies(admin, store, runtime, topics, taken.not_copied)
+    logs = _Logs(admin, store, before, taken, copies)
     backed_up = await logs.of_topics([*chosen, *commits])
     manifest = Manifest(
         cluster_id,
@@ -195,13 +203,19 @@ class _Logs:
     """The logs of topics, a few at a time."""
 
     def __init__(
-        self, admin: Admin, store: BackupStore, before: _EarlierBackup, taken: TakenBackup
+        self,
+        admin: Admin,
+        store: BackupStore,
+        before: _EarlierBackup,
+        taken: TakenBackup,
+        copies: RemoteCopies | None,
     ) -> None:
         self._admin = admin
         self._cluster = admin._cluster
         self._store = store
         self._before = before
         self._taken = taken
+        self._copies = copies
         self._workers = Workers()
 
     async def of_topics(self, topics: Iterable[Topic]) -> dict[str, TopicBackup]:
@@ -261,11 +275,13 @@ class _Logs:
             reader = LogReader(self._cluster, self._store, topic.topic_id, where)
             if not self._has_all_deletions(topic, settings):
                 earlier = None
-            log = await reader.read(*ends, epoch, earlier)
+            log = await reader.read(*ends, epoch, earlier, self._copies)
             if earlier is not None and not self._has_all_deletions(topic, settings):
                 log = await reader.read(*ends, epoch, None)  # it took too long
         self._taken.new_bytes += reader.new_bytes
         self._taken.new_chunks += reader.new_chunks
+        self._taken.copied_bytes += reader.copied_bytes
+        self._taken.copied_chunks += reader.copied_chunks
         return log
 
     def _has_all_deletions(self, topic: Topic, settings: Mapping[str, str | None]) -> bool:

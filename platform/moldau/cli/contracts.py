@@ -91,6 +91,10 @@ def _broker_service(loaded: object) -> None:
     check_arguments(loaded, None, {}, None)
 
 
+def _segment_format(loaded: object) -> None:
+    check_methods(loaded, "segments", "stored_sizes", "opened")
+
+
 CONTRACTS: Final = (
     Contract(LAYERS, "layers, each with a table of contracts", _layer),
     Contract("moldau.commands", "subcommands of `moldau`", check_command),
@@ -104,5 +108,6 @@ CONTRACTS: Final = (
     ),
     Contract("moldau.broker_services", "services inside a broker's process", _broker_service),
     Contract("moldau.doctor", "findings of layers for `moldau doctor`", _examination),
+    Contract("moldau.remote_segments", "the format of remote segments", _segment_format),
     Contract("moldau.cluster_nodes", "nodes of a cluster in virtual time", _cluster_node),
 )

@@ -50,6 +50,7 @@ class Operation(Enum):
     GET = "get"
     DELETE = "delete"
     LIST = "list"
+    COPY = "copy"
 
 
 class StoredObject(NamedTuple):
@@ -73,6 +74,8 @@ class Bucket(Protocol):
     async def get_range(self, name: str, start: int, size: int) -> Buffer: ...
 
     async def size_of(self, name: str) -> int: ...
+
+    async def copy(self, path: str, name: str) -> None: ...
 
     async def delete(self, name: str) -> None: ...
 
@@ -180,6 +183,25 @@ class ObjectStore:
         found = await self._repeat(Operation.GET, name, attempt, self._limits.deadline_s)
         self.counts.bytes_read += len(found)
         return found
+
+    async def size_of(self, name: str) -> int:
+        """Return the size of an object. Raise NOT_FOUND if there is none."""
+
+        async def attempt(_: Timeout) -> int:
+            return await self._bucket.size_of(name)
+
+        return await self._repeat(Operation.GET, name, attempt, self._limits.deadline_s)
+
+    async def copy(self, path: str, name: str) -> None:
+        """Let the store copy an object of the same bucket, without its bytes on the way here.
+        `path` is from the root of the bucket. An object of that name is replaced: the caller looks
+        before. One attempt may take as long as the whole call, for a large object is one request.
+        """
+
+        async def attempt(_: Timeout) -> None:
+            await self._bucket.copy(path, name)
+
+        await self._repeat(Operation.COPY, name, attempt, self._limits.deadline_s)
 
     async def delete(self, name: str) -> None:
         """Remove an object. It may be gone already."""

@@ -12,6 +12,7 @@ through the runtime's files.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -48,6 +49,7 @@ class ObstoreBucket:
         """Raise ConfigError if the extra is missing, StoreError if the address cannot work."""
         self._runtime = runtime
         self._library = need("obstore", EXTRA)
+        self._config = config
         self._address = config.address
         self._root = config.address.bucket if config.address.kind is StoreKind.FILE else None
         try:
@@ -132,6 +134,15 @@ class ObstoreBucket:
             raise
         size: int = found["size"]
         return size
+
+    async def copy(self, path: str, name: str) -> None:
+        """Copy an object of the bucket inside the store; `path` is from the root of the bucket.
+        Raise REFUSED for a folder: the library would only link the file."""
+        if self._root is not None:
+            raise store_error(StoreReason.REFUSED, "copy", f"{self.where}/{name}")
+        whole = self._open(replace(self._config, address=replace(self._address, prefix="")), 0)
+        to = f"{self._address.prefix}/{name}".lstrip("/")
+        await self._call("copy", name, self._library.copy_async(whole, path, to))
 
     async def delete(self, name: str) -> None:
         """Remove an object. Raise NOT_FOUND if the store says that there is none."""

@@ -96,6 +96,9 @@ class MemoryBucket:
             raise store_error(StoreReason.NOT_FOUND, "head", name)
         return len(self.objects[name])
 
+    async def copy(self, path: str, name: str) -> None:
+        raise store_error(StoreReason.REFUSED, "copy", name)
+
     async def delete(self, name: str) -> None:
         self.objects.pop(name, None)
 

@@ -69,6 +69,8 @@ class FaultyProxy:
         self.within = ""
         self.always: Fault | None = None
         self.seen: list[SeenRequest] = []
+        self.answered_bytes = 0
+        """The bytes of all answers that came from the server."""
 
     @property
     def port(self) -> int:
@@ -120,6 +122,7 @@ class FaultyProxy:
         if fault is Fault.HANG:
             await asyncio.Event().wait()
         answer_head, answer = await self._ask(head, body)
+        self.answered_bytes += len(answer)
         if fault is Fault.LATE:
             await asyncio.Event().wait()
         if fault is Fault.LOST:

@@ -99,6 +99,9 @@ class SharedBucket:
         await self._delay()
         return len(self._content(name))
 
+    async def copy(self, path: str, name: str) -> None:
+        raise store_error(StoreReason.REFUSED, "copy", name)
+
     async def delete(self, name: str) -> None:
         await self._delay()
         self._be_late(name, partial(self._store.objects.pop, name, None))

@@ -46,6 +46,7 @@ def test_the_commands_of_the_page_work_in_their_order(tmp_path: Path) -> None:
     addresses = {"MOLDAU_BOOTSTRAP": f"localhost:{port}", "MOLDAU_LISTENERS": listeners}
     terminal.environment.update(own | addresses)
     store, broker, records = blocks(WALK, "sh", GUIDE)
+    assert len([store, broker, *records.strip().splitlines(), "status"]) == 5
 
     def status() -> dict[str, Any]:
         (found,) = json.loads(terminal.do("moldau tier status orders --json"))
@@ -63,10 +64,12 @@ def test_the_commands_of_the_page_work_in_their_order(tmp_path: Path) -> None:
         eventually(lambda: status()["segments"] >= 8 and not status()["copying"], within_s=120)
         eventually(lambda: status()["local_start"] > 0, within_s=120)
         (shown,) = blocks(WALK, "console", GUIDE)
-        typed = [each[2:] for each in shown.splitlines() if each.startswith("$ ")]
-        told = terminal.do("\n".join(typed))
-        assert told.splitlines()[0] == shown.splitlines()[1]
-        assert told.splitlines()[-1].endswith(shown.splitlines()[-1].rpartition("; ")[2])
+        command, *lines = shown.splitlines()
+        assert terminal.do(command[2:]).splitlines()[0] == lines[0]
+        (shown,) = blocks("## What is remote, and what waits", "console", GUIDE)
+        command, line = shown.splitlines()
+        told = terminal.do(command[2:])
+        assert told.strip().endswith(line.rpartition("; ")[2])
         assert "in s3://segments/demo: " in told
         assert len(terminal.do("moldau consume orders --count 1").strip()) == 500
         (change,) = blocks("## Settings of Kafka", "sh", GUIDE)

@@ -45,6 +45,9 @@ class LateBucket:
     async def size_of(self, name: str) -> int:
         return await self._bucket.size_of(name)
 
+    async def copy(self, path: str, name: str) -> None:
+        await self._bucket.copy(path, name)
+
     async def delete(self, name: str) -> None:
         await self._bucket.delete(name)
 

@@ -54,6 +54,9 @@ def _report(arguments: Namespace, context: Context, taken: TakenBackup) -> None:
                 "bytes": size,
                 "new_bytes": taken.new_bytes,
                 "new_objects": taken.new_chunks,
+                "copied_bytes": taken.copied_bytes,
+                "copied_objects": taken.copied_chunks,
+                "not_copied": taken.not_copied,
                 "deleted_meanwhile": sorted(taken.gone),
             },
         )
@@ -64,6 +67,16 @@ def _report(arguments: Namespace, context: Context, taken: TakenBackup) -> None:
         f"{size / _MIB:,.1f} MiB, of which {taken.new_bytes / _MIB:,.1f} MiB are new, in "
         f"{taken.new_chunks} objects",
     ]
+    if taken.copied_chunks:
+        lines.append(
+            f"of remote segments, {taken.copied_bytes / _MIB:,.1f} MiB in {taken.copied_chunks} "
+            "objects were copied inside the store"
+        )
+    if taken.not_copied:
+        lines.append(
+            f"remote segments were read through the brokers ({len(taken.not_copied)} times): "
+            f"{taken.not_copied[0]}"
+        )
     lines += [f"{name} was deleted meanwhile" for name in sorted(taken.gone)]
     write_lines(context.out, lines)
 
