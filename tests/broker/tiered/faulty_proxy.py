@@ -7,12 +7,14 @@ the request, or has not seen it.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from contextlib import suppress
 from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+_KEY: Final = re.compile(rb"<Key>[^<]*</Key>")
 _HEAD_MAX: Final = 1 << 16
 _SLOW_PIECES: Final = 8
 
@@ -29,6 +31,8 @@ class Fault(Enum):
     CUT = "answered, but the connection ends in the answer"
     LOST = "done by the server, but the connection ends without an answer"
     LATE = "done by the server, and never answered"
+    TORN = "half of the request reaches the server, and both connections end"
+    LATER = "a deletion that is answered as if done; the server does it when it catches up"
 
 
 class SeenRequest(NamedTuple):
@@ -69,6 +73,7 @@ class FaultyProxy:
         self.within = ""
         self.always: Fault | None = None
         self.seen: list[SeenRequest] = []
+        self._later: list[tuple[bytes, bytes]] = []
         self.answered_bytes = 0
         """The bytes of all answers that came from the server."""
 
@@ -119,6 +124,16 @@ class FaultyProxy:
             writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(text)}\r\n\r\n{sent}".encode())
             await writer.drain()
             return True
+        if fault is Fault.TORN:
+            await self._tear(head, body)
+            return False
+        if fault is Fault.LATER:
+            self._later.append((head, body))
+            deleted = (b"<Deleted>%s</Deleted>" % key for key in _KEY.findall(body))
+            text = b"<DeleteResult>%s</DeleteResult>" % b"".join(deleted)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(text), text))
+            await writer.drain()
+            return True
         if fault is Fault.HANG:
             await asyncio.Event().wait()
         answer_head, answer = await self._ask(head, body)
@@ -138,6 +153,17 @@ class FaultyProxy:
             await writer.drain()
         await writer.drain()
         return True
+
+    async def catch_up(self) -> None:
+        """Let the server do what was answered as done."""
+        while self._later:
+            await self._ask(*self._later.pop(0))
+
+    async def _tear(self, head: bytes, body: bytes) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", self._upstream_port)
+        writer.write(head + body[: len(body) // 2])
+        await writer.drain()
+        writer.close()
 
     def _fault_for(self, method: str, path: str) -> Fault:
         if self.only not in (None, method) or self.within not in path:

@@ -266,6 +266,7 @@ def test_a_put_with_a_lost_answer_does_not_take_another_object_for_its_own(moto:
     [
         ("PUT", Fault.BUSY),
         ("PUT", Fault.CUT),
+        ("PUT", Fault.TORN),
         ("PUT", Fault.LOST),
         ("PUT", Fault.HANG),
         ("POST", Fault.LOST),

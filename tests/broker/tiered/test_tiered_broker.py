@@ -13,11 +13,6 @@ import pytest
 from moldau.broker.server import Broker
 from moldau.broker.tiered.remote_segment import DeletionState
 from moldau.errors.codes import ErrorCode
-from moldau.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -31,6 +26,7 @@ from tests.broker.tiered.stores import on_runtime
 from tests.broker.tiered.tiered_house import (
     VALUE,
     are_gapless,
+    delete_topic,
     finished_ranges,
     first_file,
     is_cut,
@@ -52,13 +48,6 @@ pytestmark = pytest.mark.real
 async def fill(wire: Wire, topic: str = "t", count: int = 60) -> None:
     for _ in range(count):
         assert (await wire.produce(topic, [VALUE])).error_code == ErrorCode.NONE
-
-
-async def delete_topic(wire: Wire, name: str) -> None:
-    topic = DeleteTopicState(name=name, topic_id=bytes(16))
-    request = DeleteTopicsRequest(topics=[topic], timeout_ms=30_000)
-    answer = await wire.ask(request, DeleteTopicsResponse)
-    assert answer.responses[0].error_code == ErrorCode.NONE
 
 
 async def configure(wire: Wire, topic: str, **configs: str) -> ErrorCode:

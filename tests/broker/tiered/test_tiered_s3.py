@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.broker.tiered.remote_segment import DeletionState
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
@@ -13,6 +14,7 @@ from tests.broker.tiered.s3_servers import BUCKET, REGION, S3Server
 from tests.broker.tiered.stores import on_runtime, s3_store
 from tests.broker.tiered.tiered_house import (
     VALUE,
+    delete_topic,
     finished_ranges,
     first_file,
     is_cut,
@@ -111,6 +113,37 @@ async def check_refused(runtime: Runtime, where: dict[str, str], advice: str) ->
         assert advice in line
         assert len(await wire.fetch_all("t")) == 40
         assert first_file(broker, "t") == 0
+
+
+@pytest.mark.usefixtures("key")
+def test_deletes_that_come_late_leave_nothing_and_are_no_fault(versitygw: S3Server) -> None:
+    """The store lists objects for a while whose deletion it has confirmed."""
+
+    async def main(runtime: Runtime) -> None:
+        store = s3_store(runtime, versitygw.port, "late")
+
+        async def left() -> list[str]:
+            names = [each.name async for each in store.list()]
+            return [each for each in names if each.startswith("t-")]
+
+        async with FaultyProxy(versitygw.port) as proxy:
+            given = {**SETTINGS, **address(S3Server(proxy.port), "late")}
+            async with house(runtime) as home, home.open(**given) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                for _ in range(40):
+                    await wire.produce("t", [VALUE])
+                await until(lambda: is_cut(broker, "t"))
+                topic_id = await wire.topic_id("t")
+                proxy.within, proxy.always = "?delete", Fault.LATER
+                await delete_topic(wire, "t")
+                await until(lambda: remote_of(broker, topic_id).deletion is DeletionState.FINISHED)
+                assert await left()
+                proxy.always = None
+                await proxy.catch_up()
+                assert await left() == []
+                assert home.complaints() == []
+
+    on_runtime(main)
 
 
 @pytest.mark.usefixtures("key")

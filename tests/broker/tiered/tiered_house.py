@@ -14,6 +14,11 @@ from moldau.broker.tiered.remote_segment import SegmentState
 from moldau.broker.tiered.segment_objects import parse_object_name
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
+from moldau.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from moldau.records import iter_records
 from moldau.runtime.timeouts import timeout
 from tests.broker.network.virtual_pause import after
@@ -108,3 +113,10 @@ async def read_whole(wire: Wire, topic: str) -> list[bytes]:
             values += [bytes(each.value or b"") for each in iter_records(answer.records or b"")]
             if len(values) >= answer.high_watermark:
                 return values
+
+
+async def delete_topic(wire: Wire, name: str) -> None:
+    topic = DeleteTopicState(name=name, topic_id=bytes(16))
+    request = DeleteTopicsRequest(topics=[topic], timeout_ms=30_000)
+    answer = await wire.ask(request, DeleteTopicsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE
