@@ -6,6 +6,8 @@ nothing with them. The reader gets no more at a time; it checks every chunk and 
 batches, 1 MiB a read. Its cache is empty at the start of each round.
 
 Records are noise, so that chunks are stored as they are: the store's bytes are those of the log.
+
+Rows with whole brokers are in `tiered_nodes`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Final, NamedTuple
 import obstore
 from obstore.store import S3Store
 
+from bench import tiered_nodes
 from bench.harness import Case, Goal, Missing, Table
 from moldau.broker.log.leader_epochs import EpochEntry
 from moldau.broker.log.log_config import LogConfig
@@ -211,4 +214,5 @@ def tables() -> list[Table]:
             "MB a second of CPU time",
             cases(time.process_time),
         ),
+        *tiered_nodes.tables(),
     ]
