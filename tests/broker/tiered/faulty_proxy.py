@@ -130,8 +130,9 @@ class FaultyProxy:
         if fault is Fault.LATER:
             self._later.append((head, body))
             deleted = (b"<Deleted>%s</Deleted>" % key for key in _KEY.findall(body))
-            text = b"<DeleteResult>%s</DeleteResult>" % b"".join(deleted)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(text), text))
+            result = b"<DeleteResult>%s</DeleteResult>" % b"".join(deleted)
+            head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(result)
+            writer.write(head + result)
             await writer.drain()
             return True
         if fault is Fault.HANG:
