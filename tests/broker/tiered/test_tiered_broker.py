@@ -355,6 +355,37 @@ def test_a_store_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
     on_runtime(main)
 
 
+def test_a_store_without_the_segments_of_the_cluster_is_named_and_not_used(tmp_path: Path) -> None:
+    """As with a prefix that was mistyped: deletions there would leave the objects where they are,
+    and the topic would forget them."""
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.mkdir()
+    wrong.mkdir()
+
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            async with tiered(home, right) as (broker, wire):
+                await wire.create("t", 1, **TOPIC)
+                await fill(wire)
+                await until(lambda: is_cut(broker, "t"))
+            known = objects(right)
+            async with tiered(home, wrong) as (broker, wire):
+                await until(lambda: bool(home.complaints()))
+                (line,) = home.complaints()
+                assert "name the place where they are" in line
+                local = first_file(broker, "t")
+                await fill(wire)
+                assert (await wire.fetch_answer("t", local)).error_code == ErrorCode.NONE
+                assert first_file(broker, "t") == local
+                assert objects(wrong) == set()
+            async with tiered(home, right) as (broker, wire):
+                assert len(await read_whole(wire, "t")) == 120
+                await until(lambda: is_cut(broker, "t", local + 1))
+            assert objects(right) > known
+
+    on_runtime(main)
+
+
 @pytest.mark.deep
 def test_kafka_reads_the_topic_of_remote_segments(tmp_path: Path) -> None:
     kafka = fetch_or_skip()

@@ -182,6 +182,13 @@ class MetadataTopic:
         """Do the same for the receiver of a whole metadata partition."""
         await self._tail(partition).read_to_end(None)
 
+    async def has_records(self) -> bool:
+        """Whether anything was ever written to the topic. Raise KafkaError if that is not known."""
+        for partition in range(self.access.partition_count):
+            if await self.access.end(partition):
+                return True
+        return False
+
     async def append(self, event: RemoteEvent) -> None:
         """Append a record. Raise KafkaError if that failed, or if it is not known."""
         self.checked_id()

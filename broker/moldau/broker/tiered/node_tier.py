@@ -16,7 +16,9 @@ of that disk would be the loss of all that is remote.
 Invariant: nothing is put, deleted or cut before the store was found to belong to the topic of
 remote segments of this cluster. An object in the store has the topic's id for a name. Without that,
 a topic that was lost and made anew would make all that is in the store look like orphans, and two
-clusters that were given one place would remove the other's objects. Nor is anything while the topic
+clusters that were given one place would remove the other's objects. And a place without that object
+is not the one that a topic with records speaks of: it was mistyped, or what it had is lost. What is
+deleted there stays where it is, and each reader fails. Nor is anything while the topic
 has settings by which it may lose records, as one that was made by hand: nothing else says where the
 records are that only the store has.
 """
@@ -32,6 +34,7 @@ from moldau.broker.tiered.metadata_topic import PartitionKey
 from moldau.broker.tiered.partition_tier import HostedPartition, PartitionTier
 from moldau.broker.tiered.tier_settings import work_limits
 from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
 from moldau.ids import format_uuid
 from moldau.objects.object_store import StoreLimits
 from moldau.objects.store_errors import StoreError, StoreReason
@@ -160,7 +163,7 @@ class NodeTier:
         await self._until_passed(store.check)
         await self._has_topic.wait()
         topic_id = work.topic.checked_id()
-        await self._until_passed(lambda: check_owner(store, topic_id))
+        await self._until_passed(lambda: check_owner(store, topic_id, work.topic.has_records))
         work.is_store_open = True
         self._log.info("the remote storage is ready", storage=work.store.where)
         self._look_at_all()
@@ -179,6 +182,8 @@ class NodeTier:
                 self._log.error(str(error), storage=work.store.where)
             except StoreError as error:
                 work.health.on_failure(error)
+            except KafkaError as error:
+                self._log.debug("the topic of remote segments has no leader yet", why=str(error))
             else:
                 work.health.on_success()
                 return
@@ -312,11 +317,23 @@ class NodeTier:
                 yield tier.partition.topic, tier.sizes()
 
 
-async def check_owner(store: ObjectStore, topic_id: Uuid) -> None:
+async def check_owner(
+    store: ObjectStore, topic_id: Uuid, has_records: Callable[[], Awaitable[bool]]
+) -> None:
     """Check that the store belongs to this topic of remote segments. The first node to come makes
-    it so. Raise StoreError, or OtherCluster."""
+    it so, if the topic has no records yet. Raise StoreError, OtherCluster, or KafkaError if it is
+    not known whether the topic has records."""
     name = f"{OWNER_FOLDER}/{format_uuid(topic_id)}"
     owners = {each.name async for each in store.list(OWNER_FOLDER)}
+    if not owners and await has_records():
+        # Another node may have made it so meanwhile, and have written records.
+        owners = {each.name async for each in store.list(OWNER_FOLDER)}
+        if not owners:
+            raise OtherCluster(
+                "remote.storage has none of the segments that this cluster has copied; name the "
+                "place where they are. If they were moved here, or are lost, put an object there "
+                f"that is named {name}"
+            )
     if not owners:
         try:
             await store.put(name, b"moldau\n")
