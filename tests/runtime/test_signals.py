@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from contextlib import suppress
 
@@ -43,6 +44,57 @@ def test_who_minds_sigterm_and_other_threads_are_left_alone() -> None:
     finally:
         signal.signal(signal.SIGTERM, own)
     assert seen == [signal.SIG_DFL, signal.SIG_IGN]
+
+
+COUNTS = """
+import asyncio, sys
+from moldau.runtime.real import run
+from moldau.runtime.signals import counted_signals, until_signal
+
+async def work():
+    with counted_signals(lambda step: print(step, flush=True)):
+        print("up", flush=True)
+        await asyncio.Event().wait()
+
+run(lambda _: until_signal(work()), loop="{loop}")
+"""
+
+
+def counting(loop: str, error: int) -> subprocess.Popen[str]:
+    """Up, with this standard error."""
+    process = subprocess.Popen(  # noqa: S603 (ours)
+        [sys.executable, "-c", COUNTS.format(loop=loop)],
+        stdout=subprocess.PIPE, stderr=error, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "auto"])
+def test_sigttin_and_sigttou_count_up_and_down(loop: str) -> None:
+    process = counting(loop, subprocess.DEVNULL)
+    assert process.stdout is not None
+    for number, step in ((signal.SIGTTIN, 1), (signal.SIGTTOU, -1), (signal.SIGTTIN, 1)):
+        process.send_signal(number)
+        assert int(process.stdout.readline()) == step
+    process.terminate()
+    assert process.communicate(timeout=30)[0] == ""
+
+
+def test_a_terminal_that_stops_programs_in_the_background_keeps_its_signals() -> None:
+    ours, terminal = os.openpty()
+    attributes = termios.tcgetattr(terminal)
+    attributes[3] |= termios.TOSTOP
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+    process = counting("asyncio", terminal)
+    process.send_signal(signal.SIGTTOU)
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    process.kill()
+    assert process.communicate(timeout=30)[0] == ""
+    os.close(ours)
+    os.close(terminal)
 
 
 PROGRAM = """

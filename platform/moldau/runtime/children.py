@@ -20,6 +20,8 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from queue import Empty
 from typing import BinaryIO, Final, Generic, TypeVar
 
@@ -27,6 +29,7 @@ from moldau.runtime.threads import Queue, here
 
 T = TypeVar("T")
 
+_CPU_MAX: Final = "/sys/fs/cgroup/cpu.max"
 LINE_LIMIT_BYTES: Final = 256 << 20
 _KILLED: Final = 137
 
@@ -217,5 +220,13 @@ def process_environment() -> dict[str, str]:
 
 
 def core_count() -> int:
-    """Return the number of cores of this machine; 1 if it is unknown."""
-    return os.cpu_count() or 1
+    """Return the number of cores that this process may use; 1 if it is unknown. A container's limit
+    of CPU counts (cgroup v2), rounded up."""
+    cores = os.cpu_count() or 1
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        quota, period = Path(_CPU_MAX).read_text(encoding="ascii").split()
+        if quota != "max":
+            cores = min(cores, -(-int(quota) // int(period)))
+    return max(1, cores)

@@ -2,7 +2,8 @@
 
 Invariants: a child has a session of its own, so that only the parent gets a Ctrl-C in the terminal,
 and ends its children in its own order; a child's standard error goes to a file or to the parent's,
-and its standard output is read line by line.
+and its standard output is read line by line. A leashed child may send lines to its parent
+(`moldau.runtime.signals.send_to_parent`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 from moldau.runtime.signals import LEASH, LEASH_ON_STDIN
 
@@ -45,15 +47,22 @@ class NodeProcess:
         shares that of this process. Its standard output is read by `line`, unless it
         `shares_output` with this process. A leashed process ends when this process does, however
         it ends (see `moldau.runtime.signals`)."""
-        self._pending = b""
+        self._pending = self._sent = b""
+        self._leash: socket.socket | None = None
+        self._is_ending = False
         leash = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
         with ExitStack() as opened:
-            errors = None
+            errors: BinaryIO | None = None
+            stdin = subprocess.DEVNULL
+            if is_leashed:
+                self._leash, far_end = socket.socketpair()
+                self._leash.setblocking(False)
+                stdin = opened.enter_context(far_end).fileno()
             if error_path is not None:
                 errors = opened.enter_context(Path(error_path).open("ab"))
             self._process = subprocess.Popen(  # noqa: S603 (our own command)
                 [sys.executable, "-c", MAIN, *words],
-                stdin=subprocess.PIPE if is_leashed else subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=None if shares_output else subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, **(environment or {}), **leash},
@@ -88,9 +97,24 @@ class NodeProcess:
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("utf-8", "replace")
 
+    def take_sent(self) -> list[str]:
+        """Return the lines that a leashed process has sent since the last call, and do not wait."""
+        while self._leash is not None:
+            try:
+                read = self._leash.recv(_READ_BYTES)
+            except OSError:  # there is no more, or the process has ended
+                break
+            if not read:
+                break
+            self._sent += read
+        *lines, self._sent = self._sent.split(b"\n")
+        return [line.decode("utf-8", "replace") for line in lines]
+
     def terminate(self) -> None:
-        """Send SIGTERM to the process."""
-        self._process.terminate()
+        """Send SIGTERM to the process, once: a second one would end it before it is in order."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._process.terminate()
 
     def kill(self) -> None:
         """End the process at once, as `kill -9` does."""
@@ -110,7 +134,7 @@ class NodeProcess:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._leash, self._process.stdout):
             if pipe is not None:
                 pipe.close()
         return code

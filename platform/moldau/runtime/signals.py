@@ -9,10 +9,13 @@ one works even if the event loop is stuck in what the first one began.
 SIGHUP is sent when a terminal is closed. A process that was started to outlive that (nohup) already
 ignores it, and continues to ignore it.
 
-A parent that sets `_MOLDAU_LEASH=stdin` for a child and holds a pipe to its standard input ends the
-child when it ends itself, even by kill -9: `until_signal` treats the end of the pipe as the first
-signal, and ends the process a few seconds later if it still runs. The variable is removed from the
-environment, so that grandchildren do not read the same pipe.
+A parent that sets `_MOLDAU_LEASH=stdin` for a child and holds the other end of its standard input
+ends the child when it ends itself, even by kill -9: `until_signal` treats the end of the input as
+the first signal, and ends the process a few seconds later if it still runs. The variable is removed
+from the environment, so that grandchildren do not read the same input. Where that is a socket, the
+child may send lines to its parent by it.
+
+SIGTTIN and SIGTTOU count up and down (`counted_signals`), as for gunicorn.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import termios
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +32,7 @@ from typing import Any, Final
 LEASH: Final = "_MOLDAU_LEASH"
 LEASH_ON_STDIN: Final = "stdin"
 _STDIN: Final = 0
+_STDERR: Final = 2
 _ORPHAN_S: Final = 5.0
 _KILLED: Final = 137
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -67,6 +72,35 @@ async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
         if not heard:
             _give_back(loop, minded)
     return heard[0] if heard else None
+
+
+def send_to_parent(line: str) -> None:
+    """Send a line to the parent that has this process on a leash. Raise OSError if that fails."""
+    os.write(_STDIN, f"{line}\n".encode())
+
+
+@contextmanager
+def counted_signals(count: Callable[[int], object]) -> Iterator[None]:
+    """In the block, call `count` with 1 at each SIGTTIN and with -1 at each SIGTTOU. Call it on the
+    main thread's loop. On a terminal that stops programs in the background which write to it (stty
+    tostop) it changes nothing, because the system sends SIGTTOU there."""
+    loop, steps = asyncio.get_running_loop(), {signal.SIGTTIN: 1, signal.SIGTTOU: -1}
+    if _stops_writers():
+        steps = {}
+    for number, step in steps.items():
+        loop.add_signal_handler(number, count, step)
+    try:
+        yield
+    finally:
+        for number in steps:
+            loop.remove_signal_handler(number)
+
+
+def _stops_writers() -> bool:
+    try:
+        return bool(termios.tcgetattr(_STDERR)[3] & termios.TOSTOP)
+    except termios.error:  # it is no terminal
+        return False
 
 
 class Terminated(KeyboardInterrupt):
