@@ -124,6 +124,7 @@ EXCEPTIONS: Final = {
     "streams run": OF_APP,
     "streams savepoint": OF_APP,
     "streams status": OF_APP,
+    "streams workers": OF_APP,
     "token expire": OF_TOKENS,
     "token list": FILTERED,
     "token renew": OF_TOKENS,

@@ -35,6 +35,7 @@ from moldau.streams.problems import InputDeleted, MissingTopics
 from moldau.streams.query.api import Api
 from moldau.streams.query.gate import Running
 from moldau.streams.query.server import QueryServer
+from moldau.streams.query.supervised import SupervisedApi, SupervisorLink
 from moldau.streams.query.watch import ENDED, WatchPages
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker import settings as rows
@@ -67,6 +68,8 @@ class WorkerSlot:
     """Where spans of records go, if traces are on."""
     otlp: OtlpTarget | None = None
     """Where metrics are pushed to, if they are."""
+    supervisor: SupervisorLink | None = None
+    """The supervisor of this process, if it has one."""
 
 
 async def run_plan(
@@ -208,7 +211,9 @@ async def _run_one(
         if server is not None:
             queries, figures = worker.queries, worker.figures.read
             life = place.reports.life
-            server.serve(Api(queries, settings.server, server.forward, pages, figures, life))
+            api = Api(queries, settings.server, server.forward, pages, figures, life)
+            link = place.supervisor
+            server.serve(api if link is None else SupervisedApi(api, link))
         await worker.run()
 
 

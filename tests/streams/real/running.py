@@ -130,6 +130,22 @@ class App:
         log = self.log.read_text()[-20_000:]
         raise AssertionError(f"after {_WAIT_S} s the output has {len(found)} keys: {some}\n{log}")
 
+    def committed(self, topic: str) -> list[str]:
+        """The values of all committed records, each partition in its order."""
+        found: list[str] = []
+        with Consumer(
+            bootstrap_servers=self.servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        ) as consumer:
+            partitions = consumer.partitions(f"{self.name}-{topic}")
+            consumer.assign(partitions)
+            ends = consumer.end_offsets(partitions)
+            while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+                for part in consumer.poll(0.25):
+                    found += [record.value.decode() for record in part.records]
+        return found
+
     def changelog(self, store: str) -> dict[int, tuple[dict[bytes, bytes], int]]:
         """By partition: what the changelog's committed records make together, and where the last
         of them ends. Behind that may be what a killed worker wrote and nobody committed."""

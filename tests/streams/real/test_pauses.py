@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from moldau.client import NewTopic
-from moldau.client.sync import Admin, Consumer
+from moldau.client.sync import Admin
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.connect.processes import wait_until
@@ -19,23 +19,6 @@ from tests.streams.real.running import App
 pytestmark = pytest.mark.real
 
 LINES: Final = [f"line {number}" for number in range(200)]
-
-
-def committed(app: App, topic: str) -> list[str]:
-    """The values of all committed records."""
-    found: list[str] = []
-    with Consumer(
-        bootstrap_servers=app.servers,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    ) as consumer:
-        partitions = consumer.partitions(f"{app.name}-{topic}")
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
-            for part in consumer.poll(0.25):
-                found += [record.value.decode() for record in part.records]
-    return found
 
 
 def test_a_worker_that_is_killed_in_a_pause_leaves_nothing_half_done(
@@ -54,18 +37,18 @@ def test_a_worker_that_is_killed_in_a_pause_leaves_nothing_half_done(
     wait_until(lambda: any(tmp_path.glob("service.*")), "no call has failed")
     victim = next(each for each in processes if (tmp_path / f"service.{each.pid}").exists())
     at = processes.index(victim)
-    wait_until(lambda: committed(app, "largest") != [], "nothing is committed in the pause")
+    wait_until(lambda: app.committed("largest") != [], "nothing is committed in the pause")
 
     victim.kill()
     assert victim.wait(60) == -signal.SIGKILL
     service.touch()
     processes[at] = workers[at].start()
-    wait_until(lambda: len(committed(app, "out")) >= len(LINES), "lines are missing", 120)
-    wait_until(lambda: committed(app, "counts").count("20") >= 10, "counts are missing", 120)
+    wait_until(lambda: len(app.committed("out")) >= len(LINES), "lines are missing", 120)
+    wait_until(lambda: app.committed("counts").count("20") >= 10, "counts are missing", 120)
     for worker, process in zip(workers, processes, strict=True):
         worker.stop(process)
 
-    assert sorted(committed(app, "out")) == sorted(LINES)
-    assert sorted(committed(app, "largest")) == sorted(LINES)
-    counts = [int(count) for count in committed(app, "counts")]
+    assert sorted(app.committed("out")) == sorted(LINES)
+    assert sorted(app.committed("largest")) == sorted(LINES)
+    counts = [int(count) for count in app.committed("counts")]
     assert (max(counts), counts.count(20)) == (20, 10)

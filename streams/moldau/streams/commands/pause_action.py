@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json
-from moldau.streams.commands.status_action import described_group
+from moldau.streams.commands.status_action import settled_group
 
 if TYPE_CHECKING:
-    import ssl
-
     from moldau.client.group.descriptions import GroupDescription
+    from moldau.runtime.http_client import HttpAnswer
 
 LOGIN: Final = "MOLDAU_STREAMS_LOGIN"
 TOKEN: Final = "MOLDAU_STREAMS_TOKEN"  # noqa: S105 - its name
 _TIMEOUT_S: Final = 10.0
-_NO_SERVER: Final = "cannot be reached: start it with --listen"
+NO_SERVER: Final = "cannot be reached: start it with --listen"
 
 
-def add_pause(parser: ArgumentParser) -> None:
+def add_doors(parser: ArgumentParser) -> None:
     """Add the options by which workers are reached."""
     parser.add_argument(
         "--http-config",
@@ -36,10 +35,10 @@ def add_pause(parser: ArgumentParser) -> None:
 
 def pause_app(arguments: Namespace, context: Context) -> int:
     """Pause or resume each worker, and print a line for each. Fail if one was not reached."""
-    group = described_group(arguments, context)
-    tls = _tls(arguments.http_config)
+    group = settled_group(arguments, context)
+    doors, target = WorkerDoors(arguments.http_config, context), f"/{arguments.action}?only=true"
     rows = [
-        (name, server, _asked(arguments.action, server, context, tls) if server else _NO_SERVER)
+        (name, server, doors.ask("POST", server, target)[1] if server else NO_SERVER)
         for name, server in addresses(group)
     ]
     if arguments.json:
@@ -67,30 +66,35 @@ def addresses(group: GroupDescription) -> list[tuple[str, str]]:
     )
 
 
-def _tls(path: str | None) -> ssl.SSLContext | None:
-    from moldau.link.http.protection import load_peer_context
-    from moldau.runtime.real import RealClock
+class WorkerDoors:
+    """Requests of a command to the workers of an app, with the login of its environment."""
 
-    peers = None if path is None else load_peer_context(path, RealClock())
-    return None if peers is None else peers()
+    def __init__(self, http_config: str | None, context: Context) -> None:
+        """`http_config` is the path of the file that turns on TLS at the workers."""
+        from moldau.link.http.protection import load_peer_context
+        from moldau.runtime.http_client import basic_login
+        from moldau.runtime.real import RealClock
 
+        peers = None if http_config is None else load_peer_context(http_config, RealClock())
+        self._tls = None if peers is None else peers()
+        self._headers: dict[str, str] = {}
+        if login := context.environment.get(LOGIN):
+            user, _, password = login.partition(":")
+            self._headers = basic_login(user, password)
+        elif token := context.environment.get(TOKEN):
+            self._headers = {"Authorization": f"Bearer {token}"}
 
-def _asked(action: str, server: str, context: Context, tls: ssl.SSLContext | None) -> str:
-    """Ask one worker; return what is wrong, "" if nothing is."""
-    from moldau.runtime.http_client import BlockingHttpClient, HttpTimeouts, NoAnswer, basic_login
+    def ask(self, method: str, server: str, target: str) -> tuple[HttpAnswer | None, str]:
+        """Return the answer of one worker, None if there is none, and what is wrong with it."""
+        from moldau.runtime.http_client import BlockingHttpClient, HttpTimeouts, NoAnswer
 
-    headers: dict[str, str] = {}
-    if login := context.environment.get(LOGIN):
-        user, _, password = login.partition(":")
-        headers = basic_login(user, password)
-    elif token := context.environment.get(TOKEN):
-        headers = {"Authorization": f"Bearer {token}"}
-    client = BlockingHttpClient(HttpTimeouts(_TIMEOUT_S, _TIMEOUT_S), tls)
-    url = f"{'http' if tls is None else 'https'}://{server}/{action}?only=true"
-    try:
-        answer = client.request("POST", url, None, headers)
-    except NoAnswer as error:
-        return f"does not answer: {error}"
-    finally:
-        client.close()
-    return "" if answer.is_good else f"refuses: HTTP {answer.status}: {answer.text.strip()}"
+        client = BlockingHttpClient(HttpTimeouts(_TIMEOUT_S, _TIMEOUT_S), self._tls)
+        url = f"{'http' if self._tls is None else 'https'}://{server}{target}"
+        try:
+            answer = client.request(method, url, None, self._headers)
+        except NoAnswer as error:
+            return None, f"does not answer: {error}"
+        finally:
+            client.close()
+        problem = f"refuses: HTTP {answer.status}: {answer.text.strip()}"
+        return answer, "" if answer.is_good else problem

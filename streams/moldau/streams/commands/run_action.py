@@ -81,7 +81,9 @@ def _work(
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
     from moldau.streams.problems import WorkerStopped
+    from moldau.streams.query.supervised import SupervisorLink
     from moldau.streams.running import WorkerSlot, run_plan, until_stopped
+    from moldau.streams.supervisor.supervisor import ask_for_workers
     from moldau.streams.worker.reports import Reports
 
     index, plan = arguments.worker or 0, app.plan()
@@ -91,7 +93,10 @@ def _work(
 
     async def main(runtime: Runtime) -> None:
         _log_to(runtime, arguments, context, reports.write_around(context.err.write))
-        place = WorkerSlot(index, reports, running, *pushed)
+        link = None
+        if arguments.supervisor is not None:
+            link = SupervisorLink(arguments.supervisor, ask_for_workers)
+        place = WorkerSlot(index, reports, running, *pushed, supervisor=link)
         work = run_plan(plan, settings, runtime, place)
         if arguments.worker is None and not arguments.json:
             _announce(plan.app, context)
@@ -110,11 +115,14 @@ def _supervise(arguments: Namespace, context: Context) -> int:
     from moldau.streams.running import until_stopped
     from moldau.streams.supervisor.supervisor import Supervisor
 
-    def words(index: int) -> list[str]:
-        return [*_words(arguments, context), "--worker", str(index)]
-
     async def main(runtime: Runtime) -> int:
         _log_to(runtime, arguments, context, context.err.write)
+        name = runtime.random.randbytes(8).hex()
+
+        def words(index: int) -> list[str]:
+            own = ["--worker", str(index), "--supervisor", name]
+            return [*_words(arguments, context), *own]
+
         supervisor = Supervisor(words, arguments.workers, runtime)
         await until_stopped(supervisor.run())
         return supervisor.code

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from moldau.client.group.descriptions import GroupDescription, MemberDescription
     from moldau.streams.plan.plan import Plan
 
+REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+"""The states in which a classic group shows no addresses."""
+_REBALANCE_S: Final = 60.0
+_LOOK_S: Final = 0.5
 _ROLES: Final = ("active", "standby", "warmup")
 
 
@@ -37,24 +41,33 @@ class TaskStatus:
 
 
 def show_status(arguments: Namespace, context: Context) -> int:
-    """Print a line for each task of each worker. Fail if the app has no worker."""
-    plan = _plan(arguments)
+    """Print the number of workers, and a line for each task of each of them. Fail if the app has no
+    worker."""
+    plan = plan_of(arguments)
     group = described_group(arguments, context, plan)
     tasks = statuses(group, plan)
     if arguments.json:
         found = {"app": plan.app, "group": group.type, "state": group.state}
-        write_json(context.out, {**found, "tasks": [asdict(each) for each in tasks]})
+        rows = [asdict(each) for each in tasks]
+        write_json(context.out, {**found, "workers": len(group.members), "tasks": rows})
     else:
-        print(f"app {plan.app}: {group.type} group, {group.state}", file=context.out)
+        kind = f"{group.type} group, {group.state}"
+        print(f"app {plan.app}: {kind}, {count_of_workers(len(group.members))}", file=context.out)
         _write(context, tasks)
     return Exit.DONE if group.members else Exit.FAILED
 
 
-def _plan(arguments: Namespace) -> Plan:
+def plan_of(arguments: Namespace) -> Plan:
+    """Return the plan of the app that the arguments name."""
     from moldau.runtime.places import absolute_path
     from moldau.streams.commands.given_app import load_app
 
     return load_app(arguments.app, absolute_path(".")).plan()
+
+
+def count_of_workers(count: int) -> str:
+    """Return a number of workers for people."""
+    return f"{count} worker{'' if count == 1 else 's'}"
 
 
 def described_group(
@@ -67,7 +80,7 @@ def described_group(
     from moldau.errors.codes import ErrorCode
     from moldau.streams.running import checked
 
-    plan = plan or _plan(arguments)
+    plan = plan or plan_of(arguments)
     settings = checked(client_settings(arguments, context)).of("admin")
     with Admin(settings) as admin:
         try:
@@ -78,6 +91,21 @@ def described_group(
             raise UsageError(
                 f"app={plan.app}: it has no group: none of its workers has run"
             ) from None
+
+
+def settled_group(
+    arguments: Namespace, context: Context, plan: Plan | None = None
+) -> GroupDescription:
+    """Return the group of the app as soon as it shows the addresses of its workers: a classic group
+    shows none while it rebalances, which is waited for as long as members may take to join."""
+    from moldau.runtime.node_processes import monotonic_s, pause_s
+
+    until_s = monotonic_s() + _REBALANCE_S
+    while True:
+        group = described_group(arguments, context, plan)
+        if group.state not in REBALANCING or monotonic_s() > until_s:
+            return group
+        pause_s(_LOOK_S)
 
 
 def statuses(group: GroupDescription, plan: Plan) -> list[TaskStatus]:

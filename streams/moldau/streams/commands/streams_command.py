@@ -9,12 +9,11 @@ from typing import Final
 from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import add_connection_arguments
 from moldau.cli.log_format import add_log_format
-from moldau.cli.numbers import whole
+from moldau.cli.numbers import INT16_MAX, whole
 from moldau.cli.otlp_options import add_otlp_option, add_trace_options
 from moldau.streams.commands.summaries import SUMMARIES
 
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
-_WORKERS_MAX: Final = 1000
 _ENGINES: Final = ("embedded", "spark")
 _PAUSES: Final = {
     "pause": "let all workers of an app process nothing until it is resumed",
@@ -44,9 +43,7 @@ class StreamsCommand:
         _add_app(run)
         run.add_argument("--state", metavar="DIR", help="the directory of the stores")
         _add_served(run)
-        run.add_argument(
-            "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"
-        )
+        _add_processes(run)
         run.add_argument(
             "--accept-changes",
             action="store_true",
@@ -62,7 +59,6 @@ class StreamsCommand:
         )
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         add_log_format(run)
-        run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
         checks = [_add_plan(actions.add_parser), _add_adopt(actions.add_parser)]
         points = [_add_savepoint(actions.add_parser), _add_restore(actions.add_parser)]
         move = _add_move(actions.add_parser)
@@ -73,6 +69,7 @@ class StreamsCommand:
         state.add_argument("--json", action="store_true", help="write JSON")
         status = _add_status(actions.add_parser)
         pauses = [_add_pause(actions.add_parser, each) for each in _PAUSES]
+        pauses.append(_add_workers(actions.add_parser))
         shows = {name: actions.add_parser(name, help=what) for name, what in _SHOWS.items()}
         for each in shows.values():
             _add_app(each)
@@ -133,6 +130,10 @@ class StreamsCommand:
             from moldau.streams.commands.pause_action import pause_app
 
             return pause_app(arguments, context)
+        if arguments.action == "workers":
+            from moldau.streams.commands.workers_action import change_workers
+
+            return change_workers(arguments, context)
         if arguments.action in _SHOWS:
             from moldau.streams.commands.show_action import show_app
 
@@ -197,7 +198,7 @@ def _add_status(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
 
 
 def _add_pause(add_parser: Callable[..., ArgumentParser], name: str) -> ArgumentParser:
-    from moldau.streams.commands.pause_action import add_pause
+    from moldau.streams.commands.pause_action import add_doors
 
     pause = add_parser(
         name,
@@ -208,8 +209,22 @@ def _add_pause(add_parser: Callable[..., ArgumentParser], name: str) -> Argument
     )
     add_connection_arguments(pause)
     _add_app(pause)
-    add_pause(pause)
+    add_doors(pause)
     return pause
+
+
+def _add_workers(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    from moldau.streams.commands.workers_action import DESCRIPTION, add_workers
+
+    workers = add_parser(
+        "workers",
+        help="run another number of workers, while the app runs",
+        description=DESCRIPTION,
+    )
+    add_connection_arguments(workers)
+    _add_app(workers)
+    add_workers(workers)
+    return workers
 
 
 def _add_savepoint(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
@@ -274,6 +289,20 @@ def _add_reset(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     add_reset(reset)
     _add_engine(reset)
     return reset
+
+
+def _add_processes(run: ArgumentParser) -> None:
+    from moldau.streams.commands.workers_action import processes
+
+    run.add_argument(
+        "--workers",
+        type=processes,
+        default=1,
+        metavar="N",
+        help="processes (1); auto takes the cores of the machine, but one in four",
+    )
+    run.add_argument("--worker", type=whole(0, INT16_MAX), help=SUPPRESS)
+    run.add_argument("--supervisor", help=SUPPRESS)
 
 
 def _add_served(parser: ArgumentParser) -> None:

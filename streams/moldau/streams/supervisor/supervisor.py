@@ -3,6 +3,13 @@
 Workers are new processes and never forks, because a process that has used RocksDB cannot fork. A
 Ctrl-C in the terminal reaches only the supervisor, which stops the workers; and they are leashed:
 they end when the supervisor ends, for whatever reason.
+
+The number of workers may change meanwhile: a worker sends the number that a user asks for
+(`ask_for_workers`), and SIGTTIN and SIGTTOU add and remove one. Workers are numbered from 0, those
+with the highest numbers go first, and each number has a state directory of its own.
+
+Invariant: of one number there is never more than one process. A number that is wanted again while
+its process still ends starts when that has ended.
 """
 
 from __future__ import annotations
@@ -16,11 +23,14 @@ from typing import Final
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import NodeProcess
 from moldau.runtime.restarts import STAYS_ENDED, USAGE_ERROR
-from moldau.runtime.supervised import Supervised, stop_supervised
+from moldau.runtime.signals import counted_signals, send_to_parent
+from moldau.runtime.supervised import ProcessEnd, Supervised, stop_supervised
+from moldau.streams.query.supervised import WORKERS_MAX
 
-_ENDS: Final = (USAGE_ERROR, STAYS_ENDED)
-LOG: Final = logging.getLogger("moldau.streams")
 STOP_S: Final = 60.0
+LOG: Final = logging.getLogger("moldau.streams")
+_ENDS: Final = (USAGE_ERROR, STAYS_ENDED)
+_WORKERS: Final = "workers"
 _LOOK_S: Final = 0.1
 
 
@@ -29,11 +39,15 @@ class Supervisor:
 
     def __init__(self, words: Callable[[int], Sequence[str]], count: int, runtime: Runtime) -> None:
         """`words(index)` is the command of worker number `index`, without `moldau`."""
+        self._words = words
         self._runtime = runtime
-        self._workers = [
-            Supervised(partial(_launch, words, index), runtime.clock) for index in range(count)
-        ]
-        self._stopped = 0
+        self._count = count
+        self._workers: list[Supervised] = []
+        self._added: set[int] = set()
+        """The numbers that came later. If one of them cannot run, the others go on without it."""
+        self._stayed_ended: set[int] = set()
+        self._kill_ms: dict[int, int] = {}
+        """When a worker that ends because there are fewer is killed."""
         self.code = 0
         """The exit code of the supervisor's process."""
 
@@ -41,37 +55,91 @@ class Supervisor:
         """Run until cancelled, until one worker cannot be restarted, or all are to stay ended; then
         stop all workers."""
         try:
-            for worker in self._workers:
-                worker.start()
-            while self.code == 0:
-                await asyncio.sleep(_LOOK_S)
-                for index, worker in enumerate(self._workers):
-                    self._watch(index, worker)
+            with counted_signals(lambda step: self.set_count(self._count + step)):
+                while self.code == 0:
+                    self._look()
+                    await asyncio.sleep(_LOOK_S)
         finally:
             killed = await self._runtime.run_blocking(stop_supervised, self._workers, STOP_S)
             if killed:
                 LOG.error("streams: %d workers did not stop in %.0f s: killed", killed, STOP_S)
 
-    def _watch(self, index: int, worker: Supervised) -> None:
-        worker.take_restart()
+    def set_count(self, count: int) -> None:
+        """Run this many workers from now on, at least one. Those that stayed ended start again: a
+        user has acted."""
+        count = min(max(count, 1), WORKERS_MAX)
+        if count != self._count:
+            LOG.info("streams: %d workers become %d", self._count, count)
+            self._added.update(range(self._count, count))
+            self._count = count
+            self._stayed_ended.clear()
+
+    def _look(self) -> None:
+        for worker in self._workers:
+            if worker.process is not None:
+                for line in worker.process.take_sent():
+                    name, _, text = line.partition(" ")
+                    if name == _WORKERS and text.isdecimal():
+                        self.set_count(int(text))
+        for index in range(len(self._workers), self._count):
+            launch = partial(_launch, self._words, index)
+            self._workers.append(Supervised(launch, self._runtime.clock))
+        for index, worker in enumerate(self._workers):
+            if index < self._count and index not in self._kill_ms:
+                self._keep(index, worker)
+            else:
+                self._end(index, worker)
+        if self._stayed_ended.issuperset(range(self._count)):
+            self.code = STAYS_ENDED
+
+    def _keep(self, index: int, worker: Supervised) -> None:
         end = worker.take_end(is_failure=lambda code: code not in _ENDS)
-        if end is None:
-            return
+        if end is not None:
+            self._on_end(index, end)
+        elif worker.process is None and index not in self._stayed_ended:
+            if worker.restarts.due_ms is None:
+                worker.start()
+            else:
+                worker.take_restart()
+
+    def _on_end(self, index: int, end: ProcessEnd) -> None:
         if end.code == STAYS_ENDED:
             LOG.error("streams: worker %d has stopped for good, as the app wants it", index)
-            self._stopped += 1
-            if self._stopped == len(self._workers):
-                self.code = STAYS_ENDED
-        elif end.pause_ms is None:
-            LOG.error("streams: worker %d cannot run with these arguments", index)
-            self.code = USAGE_ERROR
-        else:
+            self._stayed_ended.add(index)
+        elif end.pause_ms is not None:
             LOG.error(
                 "streams: worker %d has ended (%s); it starts again in %.1f s",
                 index,
                 end.how,
                 end.pause_ms / 1000,
             )
+        else:
+            LOG.error("streams: worker %d cannot run with these arguments", index)
+            if index in self._added:
+                self.set_count(index)
+            else:
+                self.code = USAGE_ERROR
+
+    def _end(self, index: int, worker: Supervised) -> None:
+        """End a worker that is not wanted any more; it commits and leaves its group."""
+        end = worker.take_end(is_failure=lambda _: False)
+        worker.restarts.forget()
+        if end is not None:
+            self._kill_ms.pop(index, None)
+            LOG.info("streams: worker %d has stopped (%s)", index, end.how)
+        elif worker.process is None:
+            return
+        elif index not in self._kill_ms:
+            self._kill_ms[index] = worker.now_ms() + round(STOP_S * 1000)
+            worker.process.terminate()
+        elif worker.now_ms() >= self._kill_ms[index]:
+            LOG.error("streams: worker %d did not stop in %.0f s: killed", index, STOP_S)
+            worker.process.kill()
+
+
+def ask_for_workers(count: int) -> None:
+    """Ask the supervisor of this worker for this many workers. Raise OSError if that fails."""
+    send_to_parent(f"{_WORKERS} {count}")
 
 
 def _launch(words: Callable[[int], Sequence[str]], index: int) -> NodeProcess:
