@@ -48,7 +48,7 @@ def one_of_java(**changed: Any) -> JavaApp:
 def running(*more: str, plan: Plan | None = None, **changed: Any) -> RunningApp:
     made = [LOG, REPARTITION, *more]
     topics = dict.fromkeys((*made, "lines", "orders", "customers"), 1)
-    found = RunningApp(None, {}, topics, made, {LOG}, has_offsets=True)
+    found = RunningApp(None, {}, topics, made, {LOG: (0,)}, has_offsets=True)
     return replace(found, **changed)
 
 
@@ -119,7 +119,7 @@ def test_a_foreign_key_join_is_made_anew_from_its_left_table() -> None:
         "wc-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic",
         "wc-customers-STATE-STORE-0000000000-changelog",
     )
-    there = running(*left, made=left, filled=set())
+    there = running(*left, made=left, filled={})
     read = {TopicPartition(each, 0): state() for each in ("orders", "customers")}
     found = stops(joining(), there, one_of_java(read=read))
     assert "moldau group reset wc --topic orders --to-earliest" in found

@@ -28,7 +28,7 @@ def app(*, key: Any = lambda line: line, kind: type = int, **options: Any) -> Pl
 def running(plan: Plan | None = None, **changed: Any) -> RunningApp:
     plan = plan or app()
     made = [CHANGELOG, REPARTITION, "wc-moldau-topology"]
-    found = RunningApp(kept_topology(plan), {}, TOPICS, made, {CHANGELOG}, has_offsets=True)
+    found = RunningApp(kept_topology(plan), {}, TOPICS, made, {CHANGELOG: (0, 1)}, has_offsets=True)
     return replace(found, **changed)
 
 
@@ -49,7 +49,7 @@ def test_the_same_app_keeps_all() -> None:
 
 def test_a_first_start_begins_with_nothing() -> None:
     nothing = running(
-        topology=None, topics={"lines": 2, "out": 2}, made=[], filled=set(), has_offsets=False
+        topology=None, topics={"lines": 2, "out": 2}, made=[], filled={}, has_offsets=False
     )
     found = upgrade(app(), nothing)
     assert (fates(found), found.problems) == ({"counts": "new"}, ())
@@ -68,7 +68,7 @@ def test_a_renamed_store_is_left_behind() -> None:
 
 def test_a_changelog_that_is_gone_is_a_loss() -> None:
     left = {name: count for name, count in TOPICS.items() if name != CHANGELOG}
-    found = upgrade(app(), running(topics=left, filled=set()))
+    found = upgrade(app(), running(topics=left, filled={}))
     assert fates(found) == {"counts": "lost"}
     assert "is gone" in found.problems[0]
 
@@ -127,6 +127,8 @@ def test_a_later_version_is_migrated_where_it_is_not() -> None:
     assert "become version 2 in partition 1" in found.stores[0].why
     assert found.notes == ("store counts: its functions have changed: rows that are there stay",)
     assert "replace all of them" in upgrade(later, running(members=2)).notes[-1]
+    empty = running(versions={("counts", 0): StoreVersion(2)}, filled={CHANGELOG: (0,)})
+    assert fates(upgrade(later, empty)) == {"counts": "survives"}
     both = {("counts", at): StoreVersion(2) for at in range(2)}
     assert fates(upgrade(later, running(versions=both))) == {"counts": "survives"}
     assert fates(upgrade(app(), running(versions=both))) == {"counts": "refused"}

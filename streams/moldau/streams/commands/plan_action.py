@@ -81,7 +81,10 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         ]
         begins = admin.list_offsets(dict.fromkeys(parts, EARLIEST))
         ends = admin.list_offsets(dict.fromkeys(parts, LATEST))
-        filled = {part.topic for part in parts if ends[part].offset > 0 or begins[part].offset > 0}
+        filled: dict[str, list[int]] = {}
+        for part in parts:
+            if ends[part].offset > 0 or begins[part].offset > 0:
+                filled.setdefault(part.topic, []).append(part.partition)
         members, offsets = group_facts(admin, plan.app)
         groups = [each.group_id for each in admin.list_groups()]
     made = topics_of_id(plan.app, plan.source_topics(), [], topics.keys(), groups).made

@@ -67,8 +67,8 @@ class RunningApp:
     """The partition counts of all topics."""
     made: Collection[str]
     """The topics that look like the app's own by their names."""
-    filled: Collection[str]
-    """Those of its changelogs that have had records."""
+    filled: Mapping[str, Collection[int]]
+    """Those partitions of its changelogs that have had records, by topic."""
     has_offsets: bool
     members: int = 0
     is_exactly_once: bool = True
@@ -196,23 +196,23 @@ def _kept(
     app: str, store: StoreSpec, was: Mapping[str, str], running: RunningApp, rows: str
 ) -> StoreOutlook:
     """Return the outlook of a store with a changelog that fits."""
-    topic = store.changelog(app)
+    topic = store.changelog(app) or ""
     if (why := misreading(store, was)) is not None:
         why += ": give the store another name, or the earlier form"
         return StoreOutlook(store.name, "refused", topic, why)
-    count = running.topics[topic or ""]
-    at = [running.versions.get((store.name, each), FIRST) for each in range(count)]
+    at = [running.versions.get((store.name, each), FIRST) for each in range(running.topics[topic])]
     newest = max(each.newest for each in at)
     if newest > store.version:
         why = f"its rows have version {newest}, and the app declares version {store.version}"
         return StoreOutlook(store.name, "refused", topic, why)
-    left = [str(each) for each, found in enumerate(at) if found.version < store.version]
-    if left and topic in running.filled:
-        if (why := _hindrance(store, at, running)) is not None:
+    filled = running.filled.get(topic, ())
+    left = [each for each in filled if at[each].version < store.version]
+    if left:
+        if (why := _hindrance(store, [at[each] for each in left], running)) is not None:
             return StoreOutlook(store.name, "refused", topic, why)
         why = (
-            f"its values become version {store.version} in partition {', '.join(left)}, before "
-            f"records run{rows}"
+            f"its values become version {store.version} in partition "
+            f"{', '.join(map(str, sorted(left)))}, before records run{rows}"
         )
         return StoreOutlook(store.name, "migrated", topic, why)
     why = f"its rows are read from the changelog where they are not{rows}"
