@@ -114,6 +114,10 @@ def test_two_workers_become_four_and_one_and_two_again_under_load(
         goes_on(app)
         four = names(app)
         assert sorted(four) == ["0", "1", "2", "3"]
+        os.kill(children_of(process.pid)[-1], signal.SIGKILL)
+        wait_until(lambda: "(signal 9); it starts again" in app.log.read_text(), "it runs", 30)
+        wait_until(lambda: len(children_of(process.pid)) == 4, "it does not start again", 30)
+        goes_on(app)
         change(app, 1)
         goes_on(app)
         assert len(children_of(process.pid)) == 1
@@ -139,7 +143,7 @@ def test_two_workers_become_four_and_one_and_two_again_under_load(
     assert sorted(app.committed("largest")) == sorted(written)
     ends = app.read(lambda found: found == dict(last), topic="counts")
     assert ends == dict(last)
-    assert not re.search(r"has ended|killed", app.log.read_text())
+    assert re.findall(r"killed|has ended .*;", app.log.read_text()) == ["has ended (signal 9);"]
 
 
 def test_an_app_without_a_supervisor_or_an_address_is_named(

@@ -54,15 +54,15 @@ class Supervisor:
     async def run(self) -> None:
         """Run until cancelled, until one worker cannot be restarted, or all are to stay ended; then
         stop all workers."""
-        try:
-            with counted_signals(lambda step: self.set_count(self._count + step)):
+        with counted_signals(lambda step: self.set_count(self._count + step)):
+            try:
                 while self.code == 0:
                     self._look()
                     await asyncio.sleep(_LOOK_S)
-        finally:
-            killed = await self._runtime.run_blocking(stop_supervised, self._workers, STOP_S)
-            if killed:
-                LOG.error("streams: %d workers did not stop in %.0f s: killed", killed, STOP_S)
+            finally:
+                killed = await self._runtime.run_blocking(stop_supervised, self._workers, STOP_S)
+                if killed:
+                    LOG.error("streams: %d workers did not stop in %.0f s: killed", killed, STOP_S)
 
     def set_count(self, count: int) -> None:
         """Run this many workers from now on, at least one. Those that stayed ended start again: a
