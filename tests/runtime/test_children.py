@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from moldau.runtime import children
 from moldau.runtime.children import core_count
+from tests.runtime.one_thread import patch_here
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,7 @@ def test_a_limit_of_cpu_is_a_number_of_cores(
     if text is not None:
         limit.write_text(text)
     monkeypatch.setattr(children, "_CPU_MAX", str(limit))
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    patch_here(monkeypatch, os, "cpu_count", lambda: 8)
+    if sys.platform == "linux":
+        patch_here(monkeypatch, os, "sched_getaffinity", lambda _: set(range(8)))
     assert core_count() == count
