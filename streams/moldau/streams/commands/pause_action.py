@@ -23,7 +23,7 @@ _TIMEOUT_S: Final = 10.0
 NO_SERVER: Final = "cannot be reached: start it with --listen"
 
 
-def add_doors(parser: ArgumentParser) -> None:
+def add_http_config(parser: ArgumentParser) -> None:
     """Add the options by which workers are reached."""
     parser.add_argument(
         "--http-config",
@@ -36,9 +36,9 @@ def add_doors(parser: ArgumentParser) -> None:
 def pause_app(arguments: Namespace, context: Context) -> int:
     """Pause or resume each worker, and print a line for each. Fail if one was not reached."""
     group = settled_group(arguments, context)
-    doors, target = WorkerDoors(arguments.http_config, context), f"/{arguments.action}?only=true"
+    client, target = WorkerClient(arguments.http_config, context), f"/{arguments.action}?only=true"
     rows = [
-        (name, server, doors.ask("POST", server, target)[1] if server else NO_SERVER)
+        (name, server, client.ask("POST", server, target)[1] if server else NO_SERVER)
         for name, server in addresses(group)
     ]
     if arguments.json:
@@ -66,7 +66,7 @@ def addresses(group: GroupDescription) -> list[tuple[str, str]]:
     )
 
 
-class WorkerDoors:
+class WorkerClient:
     """Requests of a command to the workers of an app, with the login of its environment."""
 
     def __init__(self, http_config: str | None, context: Context) -> None:

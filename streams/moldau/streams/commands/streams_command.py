@@ -198,7 +198,7 @@ def _add_status(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
 
 
 def _add_pause(add_parser: Callable[..., ArgumentParser], name: str) -> ArgumentParser:
-    from moldau.streams.commands.pause_action import add_doors
+    from moldau.streams.commands.pause_action import add_http_config
 
     pause = add_parser(
         name,
@@ -209,7 +209,7 @@ def _add_pause(add_parser: Callable[..., ArgumentParser], name: str) -> Argument
     )
     add_connection_arguments(pause)
     _add_app(pause)
-    add_doors(pause)
+    add_http_config(pause)
     return pause
 
 

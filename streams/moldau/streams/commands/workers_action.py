@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json
-from moldau.streams.commands.pause_action import NO_SERVER, WorkerDoors, add_doors, addresses
+from moldau.streams.commands.pause_action import NO_SERVER, WorkerClient, add_http_config, addresses
 from moldau.streams.commands.status_action import (
     REBALANCING,
     count_of_workers,
@@ -56,7 +56,7 @@ def processes(text: str) -> int:
 def add_workers(parser: ArgumentParser) -> None:
     """Add the number, and the options by which workers are reached."""
     parser.add_argument("count", metavar="N", type=_count, help="the number of worker processes")
-    add_doors(parser)
+    add_http_config(parser)
 
 
 def _count(text: str) -> int:
@@ -74,10 +74,10 @@ def change_workers(arguments: Namespace, context: Context) -> int:
     if not group.members:
         start = f"start it with moldau streams run {arguments.app} --workers {count}"
         raise UsageError(f"app={plan.app}: none of its workers runs: {start}")
-    doors = WorkerDoors(arguments.http_config, context)
-    found, problems = _supervisors(group, doors)
+    client = WorkerClient(arguments.http_config, context)
+    found, problems = _supervisors(group, client)
     for server, workers in found.items():
-        _, problem = doors.ask("POST", server, f"/workers?count={count}")
+        _, problem = client.ask("POST", server, f"/workers?count={count}")
         if problem:
             problems.update(dict.fromkeys(workers, problem))
         elif not arguments.json:
@@ -100,7 +100,7 @@ def change_workers(arguments: Namespace, context: Context) -> int:
 
 
 def _supervisors(
-    group: GroupDescription, doors: WorkerDoors
+    group: GroupDescription, client: WorkerClient
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the workers of each supervisor, by the address of one of them, and the problem of each
     worker without one."""
@@ -108,7 +108,7 @@ def _supervisors(
     found: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
     for name, server in sorted(addresses(group), key=itemgetter(1)):
-        answer, problem = doors.ask("GET", server, "/workers") if server else (None, NO_SERVER)
+        answer, problem = client.ask("GET", server, "/workers") if server else (None, NO_SERVER)
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
             problem = _ALONE
         if answer is None or problem:
