@@ -123,6 +123,9 @@ def test_two_workers_become_four_and_one_and_two_again_under_load(
         assert len(children_of(process.pid)) == 1
         assert app.log.read_text().count("has stopped (exit code 0)") == 3
         change(app, 2)
+        for action, done in (("pause", "paused"), ("resume", "resumed")):
+            code, out, _ = streams(app, action)
+            assert (code, out.count(done)) == (0, 2), out
         goes_on(app)
         process.send_signal(signal.SIGTTIN)
         wait_until(lambda: len(children_of(process.pid)) == 3, "SIGTTIN adds no worker")
