@@ -53,6 +53,7 @@ class App:
     settings: tuple[str, ...] = ("commit.interval.ms=200",)
     prefix: tuple[str, ...] = ()
     """What the command line begins with."""
+    module: str = "apps"
     state: Path = field(init=False)
     log: Path = field(init=False)
 
@@ -68,7 +69,7 @@ class App:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [*self.prefix, sys.executable, "-m", "moldau.cli", "streams", "run"]
-        command += [f"tests.streams.real.apps:{self.which}", "--bootstrap", self.servers]
+        command += [f"tests.streams.real.{self.module}:{self.which}", "--bootstrap", self.servers]
         command += ["--state", str(self.state), *arguments]
         for each in self.settings:
             command += ["--set", each]

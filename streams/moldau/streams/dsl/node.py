@@ -15,14 +15,15 @@ _FOLDS: Final = (
     "aggregate", "collect", "count", "distinct", "max", "mean", "min", "reduce", "sum", "top_k",
 )  # fmt: skip
 _OF_STREAMS: Final = (
-    "branch", "flat_map", "flat_map_pairs", "map", "map_batch", "merge", "peek", "process",
-    "repartition", "select_key", "to",
+    "branch", "flat_map", "flat_map_pairs", "map", "map_batch", "merge", "peek", "repartition",
+    "select_key", "to",
 )  # fmt: skip
 
 
 _OF_KAFKA: Final = {
     "foreach": "peek", "not_filter": "filter_not", "through": "repartition",
-    "to_stream": "changes", "windowed_by": "window",
+    "to_stream": "changes", "transform_values": "process_values",
+    "windowed_by": "window",
 }  # fmt: skip
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -114,6 +115,8 @@ def _hint(kind: str, name: str) -> str | None:
             )
         if name == "changes":
             return "changes: a stream consists of records already: write .to(...) or others"
+        if name == "process_values":
+            return "process_values: it is for tables: of a stream use .process(...)"
         if name == "suppress":
             return "suppress: it holds back the updates of a table: make one first, as with count"
     if kind == "Table":

@@ -19,15 +19,16 @@ from moldau.streams.dsl.options import (
     emit_of,
     store_of,
 )
+from moldau.streams.dsl.processing import process_step
 from moldau.streams.dsl.selections import addition, expression_call, result_record, selection
-from moldau.streams.dsl.stores import StateStore, readable_tables
+from moldau.streams.dsl.stores import StateStore
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operators.process import Context
 from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.functions import Call, name_of
+from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import JoinKind, JoinWindows
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.partitioners import result_partitioning
@@ -334,18 +335,8 @@ class Stream(Node, Generic[K, V]):
         Give `key=` if it may change keys. `stores` are StateStores, which several operators may
         share, and tables, whose rows it reads. They are those of the partition of the record's key.
         """
-        if stores and not name:
-            raise TopologyError(
-                'process: it has stores, so give it a name: process(..., name="...")'
-            )
-        own = [each for each in stores if isinstance(each, StateStore)]
-        tables = readable_tables(self, [each for each in stores if each not in own])
-        claimed = tuple(self._graph.share_store(each.spec, "process") for each in own)
-        parent = Node(self._graph, self._partitioned(name)) if stores and name else self
-        operation = op.Process(make, claimed, tuple(tables.values()))
-        label = name or f"process({name_of(make)})"
-        step = parent._added(label, operation, key=key, value=type, on_error=on_error)
-        return Stream(self._graph, self._graph.add_lookups(step, tables))
+        step = process_step(self, make, stores, name=name, types=(key, type), on_error=on_error)
+        return Stream(self._graph, step)
 
     def repartition(
         self,

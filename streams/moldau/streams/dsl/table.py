@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from moldau.streams.dsl import foldings, joins
-from moldau.streams.dsl.calls import call_of, pair_call_of
+from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of
 from moldau.streams.dsl.inference import pair_types, result_type
 from moldau.streams.dsl.joins import Joiner, join_by_foreign_key
 from moldau.streams.dsl.node import Node
@@ -25,7 +25,9 @@ from moldau.streams.serdes.types import stored_codec
 from moldau.streams.state.spec import StoreKind
 
 if TYPE_CHECKING:
+    from moldau.streams.dsl.stores import StateStore
     from moldau.streams.dsl.stream import Stream
+    from moldau.streams.engine.operators.process import Context
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,6 +73,48 @@ class Table(Node, Generic[K, V]):
             self._graph,
             self._added(f"map_values({call})", operation, value=kind, on_error=on_error),
         )
+
+    def process(
+        self,
+        make: Callable[[Context], Any],
+        *,
+        name: str | None = None,
+        stores: Sequence[StateStore | Table[Any, Any]] = (),
+        key: Any = NO_TYPE,
+        type: Any = Any,
+        on_error: ErrorPolicy = None,
+    ) -> Stream[Any, Any]:
+        """Pass the changes of the table to an operator of your own: make(context) has
+        process(record). Return the stream of what it forwards.
+
+        `record.value` is the new value, None for a deletion, and `record.old` the one that the
+        table emitted before. `stores` and `key` are those of `Stream.process`.
+        """
+        from moldau.streams.dsl.processing import process_step
+        from moldau.streams.dsl.stream import Stream
+
+        step = process_step(self, make, stores, name=name, types=(key, type), on_error=on_error)
+        return Stream(self._graph, step)
+
+    def process_values(
+        self,
+        make: Callable[[Context], Any],
+        *,
+        name: str,
+        stores: Sequence[StateStore | Table[Any, Any]] = (),
+        **options: Unpack[TableOptions],
+    ) -> Table[K, Any]:
+        """Make a table of this one with an operator of your own: process(record) of make(context)
+        returns the new value of the row, None for none.
+
+        It is called for each change, also with None for a deletion. The rows are kept in a store
+        called `name`; the operator has `stores` and timers, and forwards nothing.
+        """
+        from moldau.streams.dsl.processing import row_steps
+
+        check_options("process_values", options, TableOptions)
+        step = row_steps(self, make, stores, name=name, options=options)
+        return Table(self._graph, step)
 
     def join(
         self,

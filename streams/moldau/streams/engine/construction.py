@@ -28,7 +28,13 @@ from moldau.streams.engine.operators.suppress import SuppressOperator
 from moldau.streams.engine.operators.table_join import TableJoinOperator
 from moldau.streams.engine.operators.user_stores import TableRows, user_store
 from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupOperator, VersionedTable
-from moldau.streams.engine.row_functions import RowCheck, RowFunctions, leaving_out, looked_up
+from moldau.streams.engine.row_functions import (
+    RowCheck,
+    RowFunctions,
+    UpdateCheck,
+    leaving_out,
+    looked_up,
+)
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import (
@@ -82,6 +88,9 @@ class Surroundings(Protocol):
 
     def row_check(self, step: Step, *, is_old: bool) -> RowCheck | None:
         """Return the check that a row for which the function of a step has failed is left out."""
+
+    def update_check(self, step: Step) -> UpdateCheck | None:
+        """Return the check that an update for which a user's operator has failed is left out."""
 
 
 def make_operator(around: Surroundings, step: Step) -> Operator | None:
@@ -191,7 +200,8 @@ def _process(around: Surroundings, step: Step) -> Operator:
     for spec, table in zip(operation.tables, step.lookups, strict=True):
         rows = around.store(spec, KeyValueStore)
         stores[spec.name] = TableRows(spec.name, rows, around.getter(table))
-    return ProcessOperator(operation, clock, (stores, around.current), step.name)
+    check = around.update_check(step) if operation.output is op.ProcessOutput.ROWS else None
+    return ProcessOperator(operation, clock, (stores, around.current), step.name, check)
 
 
 def _stream_join(around: Surroundings, step: Step) -> Operator:

@@ -23,7 +23,7 @@ from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.operator import Clock, Current, Getter, IsNewest, Operator
 from moldau.streams.engine.operators.deferred import DeferredOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
-from moldau.streams.engine.row_functions import RowCheck
+from moldau.streams.engine.row_functions import RowCheck, UpdateCheck
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import (
     DEPTH_MAX,
@@ -63,6 +63,12 @@ def _goes_on(program: Program) -> bool:
         if not isinstance(step.operation, op.Source | op.TableSource)
     ]
     return any(each is not None and each.goes_on for each in (program.on_error, *policies))
+
+
+def _makes_rows(step: Step) -> bool:
+    """Whether a user's operator makes the rows of a table in this step."""
+    operation = step.operation
+    return isinstance(operation, op.Process) and operation.output is op.ProcessOutput.ROWS
 
 
 def _remembering(operator: Operator, entry: Callable[..., None]) -> Callable[..., None]:
@@ -278,6 +284,23 @@ class Network:
             self.unit.leave_out(step.name, error)
         return True
 
+    def update_check(self, step: Step) -> UpdateCheck | None:
+        if self.policy(step).then == "fail":
+            return None
+        return partial(self._leaves_out_update, step)
+
+    def _leaves_out_update(self, step: Step, error: Exception, mark: int) -> bool:
+        """Whether a row is deleted because a user's operator has failed on its update, as
+        `_leaves_out_row` says. What the operator did since `mark` is undone then."""
+        assert self.unit is not None
+        if step.on_error is None and self.unit.undoes_updates:
+            return False
+        if not self.unit.is_settled(step.name, error):
+            return False
+        self.journal.roll_back(mark)
+        self.unit.leave_out(step.name, error)
+        return True
+
     def policy(self, step: Step) -> Policy:
         return step.on_error or self.program.on_error
 
@@ -363,6 +386,7 @@ class Network:
         outer = writer.operator
         writer.operator = child.name
         is_view = isinstance(child.operation, op.TableFilter | op.TableMapValues)
+        is_view = is_view or _makes_rows(child)
         if child.on_error is None or child.on_error.then == "fail" or is_view:
             self._emit_into(writer, parent, child, scope)
         else:
@@ -397,7 +421,8 @@ class Network:
         if template is None:
             entry: Callable[..., None] = self.operators[child.name].entry(parent.name)
             is_newest = None
-            if parent.is_table and isinstance(child.operation, _IN_ORDER):
+            is_ordered = isinstance(child.operation, _IN_ORDER) or _makes_rows(child)
+            if parent.is_table and is_ordered:
                 is_newest = self.newest_check(parent.name)
             if self.journal.undo is not None:
                 entry = _remembering(self.operators[child.name], entry)

@@ -16,6 +16,10 @@ from moldau.streams.problems import StreamsError
 RowCheck = Callable[[Exception], bool]
 """row_check(error): whether the row is left out; its policy is carried out then."""
 
+UpdateCheck = Callable[[Exception, int], bool]
+"""update_check(error, mark): whether the update of a row is left out. What was done since `mark` in
+the undo log is undone then, and the policy carried out."""
+
 
 class RowFunctions(NamedTuple):
     """A function over rows, for each way in which a row comes."""

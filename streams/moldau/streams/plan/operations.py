@@ -289,14 +289,25 @@ class TableAggregate(Operation, kind="table aggregate"):
     emit: Emit
 
 
+class ProcessOutput(Enum):
+    """What follows a user's operator."""
+
+    # What it forwards.
+    RECORDS = "records"
+    # What it returns for a change of a table: the new row of the same key.
+    ROWS = "rows"
+
+
 @dataclass(frozen=True, slots=True)
 class Process(Operation, kind="process"):
     """A user's operator: `make(context)` returns an object with `process(record)`. `tables` are the
-    stores of the step's lookups, which it may read."""
+    stores of the step's lookups, which it may read. `is_of_table`: its records are changes."""
 
     make: Callable[[Any], Any]
     stores: tuple[StoreSpec, ...]
     tables: tuple[StoreSpec, ...] = ()
+    is_of_table: bool = False
+    output: ProcessOutput = ProcessOutput.RECORDS
 
 
 @dataclass(frozen=True, slots=True)

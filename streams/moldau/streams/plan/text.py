@@ -109,6 +109,9 @@ def describe(step: Step) -> str:
     emit = getattr(operation, "emit", None)
     if isinstance(emit, op.Emit):
         parts.append(f"emits {_EMITS[emit]}")
+    if isinstance(operation, op.Process) and operation.is_of_table:
+        makes_rows = operation.output is op.ProcessOutput.ROWS
+        parts.append("of changes, which makes rows" if makes_rows else "of changes")
     if step.lookups:
         parts.append(f"looks up {', '.join(step.lookups)}")
     text = " ".join(parts)

@@ -18,19 +18,23 @@ from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers, checked_headers
 from moldau.streams.engine.operator import NEVER, UNKNOWN_TIME, Clock, Current, Operator
 from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStore, UserStores
-from moldau.streams.plan.operations import Process
+from moldau.streams.engine.row_functions import UpdateCheck
+from moldau.streams.plan.operations import Process, ProcessOutput
 from moldau.streams.problems import StreamsError
+from moldau.streams.serdes.awaitables import true_unless_awaitable
 from moldau.streams.state.journal import UndoLog
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as a user's operator sees it."""
+    """A record as a user's operator sees it. A change of a table has in `old` the value before,
+    None if there was no row."""
 
     key: Any
     value: Any
     timestamp: int
     headers: Headers = ()
+    old: Any = None
 
     def changed(self, **parts: Any) -> Record:
         """Return a copy with other parts."""
@@ -124,6 +128,11 @@ class Context:
     def forward(self, record: Record) -> None:
         """Pass a record on to the next steps. Raise TypeError or ValueError for a time or headers
         that no record can have."""
+        if self._operator.makes_rows:
+            raise StreamsError(
+                f"operator={self.name}: process_values forwards nothing: return the value of the "
+                "row from process(record), or use process(...), which makes a stream"
+            )
         time, headers, given = record.timestamp, record.headers, self._operator.record
         if time.__class__ is not int or not 0 <= time < NEVER:
             raise ValueError(f"forward: timestamp={time!r} is no int of milliseconds since 1970")
@@ -164,19 +173,32 @@ class Context:
 
 
 class ProcessOperator(Operator):
-    def __init__(self, operation: Process, clock: Clock, around: Around, name: str) -> None:
+    def __init__(
+        self,
+        operation: Process,
+        clock: Clock,
+        around: Around,
+        name: str,
+        leaves_out: UpdateCheck | None = None,
+    ) -> None:
+        """`leaves_out` decides on a change for which `process` fails, if the app may go on then."""
         super().__init__(clock)
+        self.makes_rows = operation.output is ProcessOutput.ROWS
+        self._is_of_table = operation.is_of_table
+        self._leaves_out = leaves_out
         self.record: Record | None = None
         self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
         self._context = Context(self, around, name)
         self._aged = [each for each in around[0].values() if isinstance(each, Aged)]
         self._plain = [each for each in around[0].values() if isinstance(each, UserStore)]
         self._make = operation.make
-        self._process: Callable[[Record], object] | None = None
+        self._process: Callable[[Record], Any] | None = None
         self._close: Callable[[], object] | None = None
 
     def entry(self, parent: str) -> Callable[..., None]:
-        return self._on_record
+        if self.makes_rows:
+            return self._on_row
+        return self._on_change if self._is_of_table else self._on_record
 
     def start(self) -> None:
         for each in self._plain:
@@ -211,13 +233,36 @@ class ProcessOperator(Operator):
             self.undo.append((self._timers[by].pop,))
 
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
+        self._run(Record(key, value, time, tuple(headers or ())))
+
+    def _on_change(
+        self, key: Any, value: Any, old: Any, time: int, headers: Headers | None
+    ) -> None:
+        self._run(Record(key, value, time, tuple(headers or ()), old))
+
+    def _on_row(self, key: Any, value: Any, old: Any, time: int, headers: Headers | None) -> None:
+        """Pass on the row that the operator makes. One that is left out is deleted."""
+        mark = 0 if self.undo is None else len(self.undo)
+        try:
+            row = self._run(Record(key, value, time, tuple(headers or ()), old))
+            if row is not None:
+                true_unless_awaitable(row)
+        except Exception as error:
+            if self._leaves_out is None or not self._leaves_out(error, mark):
+                raise
+            row = None
+        self.forward(key, row, time, headers)
+
+    def _run(self, record: Record) -> Any:
+        """Return what the user's operator returns for a record."""
         assert self._process is not None
-        self.clock.time = max(self.clock.time, time)
-        self.record = Record(key, value, time, tuple(headers or ()))
-        self._process(self.record)
+        self.clock.time = max(self.clock.time, record.timestamp)
+        self.record = record
+        result = self._process(record)
         if self._timers["stream"]:
             for timer in self._due("stream", self.clock.time):
                 timer.call(self.clock.time)
+        return result
 
     def on_wall_clock(self, now_ms: int) -> None:
         for timer in self._due("wall", now_ms):

@@ -1,0 +1,47 @@
+"""Apps with operators of their own, as users write them. APP names the app and its topics."""
+
+from __future__ import annotations
+
+import os
+
+from moldau.streams import Context, Record, StateStore, Streams
+
+NAME = os.environ.get("APP", "app")
+
+
+class Moves:
+    """Passes on by how much a price has moved."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def process(self, record: Record) -> None:
+        by = int(record.value or 0) - int(record.old or 0)
+        self.context.forward(record.changed(value=str(by)))
+
+
+class Highest:
+    """Makes rows of the highest price of each key so far."""
+
+    def __init__(self, context: Context) -> None:
+        self.highest = context.store("highest-ever")
+
+    def process(self, record: Record) -> str:
+        found = max(int(record.value or 0), self.highest.get(record.key, 0))
+        self.highest[record.key] = found
+        return str(found)
+
+
+moving = Streams(NAME)
+_prices = moving.table(f"{NAME}-lines", str, key=str)
+_prices.process(Moves, key=str, type=str).to(f"{NAME}-out")
+(
+    _prices.process_values(
+        Highest,
+        name="highest",
+        stores=[StateStore("highest-ever", key=str, value=int)],
+        type=str,
+    )
+    .changes()
+    .to(f"{NAME}-largest")
+)

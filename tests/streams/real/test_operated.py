@@ -1,0 +1,73 @@
+"""Operators of users in two workers on topics of two partitions, by `moldau streams run`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from moldau.client.sync import Consumer, Producer
+from tests.conformance.broker import MoldauBroker
+from tests.conformance.broker import moldau as moldau
+from tests.streams.real.running import App
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+_WAIT_S = 120
+
+
+def put(app: App, rows: Mapping[str, str], topic: str = "lines") -> None:
+    with Producer(bootstrap_servers=app.servers) as producer:
+        producer.send_many(
+            f"{app.name}-{topic}",
+            [value.encode() for value in rows.values()],
+            keys=[key.encode() for key in rows],
+        )
+        producer.flush()
+
+
+def sums(app: App, wanted: Mapping[str, int]) -> Counter[str]:
+    """Add up the committed numbers of each key in the output until they are these."""
+    found: Counter[str] = Counter()
+    with Consumer(
+        bootstrap_servers=app.servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
+        consumer.assign(consumer.partitions(f"{app.name}-out"))
+        end = time.monotonic() + _WAIT_S
+        while time.monotonic() < end and found != wanted:
+            for part in consumer.poll(0.25):
+                for record in part.records:
+                    assert record.key is not None
+                    assert record.value is not None
+                    found[record.key.decode()] += int(record.value)
+    return found
+
+
+def test_changes_of_a_table_are_processed_over_a_restore(
+    moldau: MoldauBroker, tmp_path: Path
+) -> None:
+    name = f"moving-{tmp_path.name}"
+    app = App(moldau.bootstrap_servers, name, tmp_path, "moving", module="operated").make()
+    keys = [f"key-{number}" for number in range(40)]
+    process = app.start("--workers", "2")
+    prices: dict[str, int] = {}
+    for factor in (3, 9, 5):
+        prices = {key: factor * (number + 1) for number, key in enumerate(keys)}
+        put(app, {key: str(price) for key, price in prices.items()})
+    assert sums(app, prices) == prices
+    app.stop(process)
+    shutil.rmtree(app.state)
+
+    process = app.start("--workers", "2")
+    prices = {key: 7 * (number + 1) for number, key in enumerate(keys)}
+    put(app, {key: str(price) for key, price in prices.items()})
+    assert sums(app, prices) == prices
+    highest = {key: 9 * (number + 1) for number, key in enumerate(keys)}
+    assert app.read(lambda found: found == highest, topic="largest") == highest
+    app.stop(process)
