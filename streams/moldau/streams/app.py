@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
 
 from moldau.streams.dsl.joins import GlobalRows
 from moldau.streams.dsl.lakes import lake_table
 from moldau.streams.dsl.options import check_options
+from moldau.streams.dsl.stores import StateStore, global_spec
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.engine.operators.process import Context
 from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
@@ -20,7 +22,7 @@ from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.partitioners import Partitioner, partitioning_of
 from moldau.streams.plan.patterns import pattern_topic
-from moldau.streams.plan.plan import GlobalTable, LakeFormat, Plan
+from moldau.streams.plan.plan import GlobalSource, GlobalTable, LakeFormat, Plan
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.problems import TopologyError
 from moldau.streams.query.asking import AsyncQuery, Bounds, Query
@@ -217,6 +219,34 @@ class Streams:
         table = GlobalTable(topic, store, chosen)
         self._graph.global_tables[store.name] = table
         return GlobalRows(self._graph, store.name, kind)
+
+    def global_store(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        store: StateStore,
+        make: Callable[[Context], Any],
+        key: Any = UndeclaredType,
+        on_error: Policy | str | None = None,
+    ) -> GlobalRows:
+        """Read a whole topic into a store of every worker through an operator of your own:
+        process(record) of make(context) changes `context.store(name)` as it likes.
+
+        It runs on each record in each worker, in the order of each partition, also when a store is
+        made again from the topic. It forwards nothing and has no timers. Of a record that cannot be
+        read, or on which it fails, "skip" leaves nothing behind, and "fail" ends the worker.
+        """
+        self._check_topic(topic, "global_store", "write them to one topic and read that")
+        if not callable(make):
+            raise TopologyError(f"global_store: make={make!r:.80} must make an operator")
+        spec = global_spec(store, topic)
+        self._graph.claim_store(spec.name, "global_store")
+        kind = Any if value is None else value
+        source = GlobalSource(codec_for(key), codec_for(kind), make)
+        chosen = self._graph.on_error if on_error is None else policy(on_error)
+        self._graph.global_tables[spec.name] = GlobalTable(topic, spec, chosen, source)
+        return GlobalRows(self._graph, spec.name, spec.value.kind or Any)
 
     def lake_table(
         self,

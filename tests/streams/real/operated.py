@@ -45,3 +45,25 @@ _prices.process(Moves, key=str, type=str).to(f"{NAME}-out")
     .changes()
     .to(f"{NAME}-largest")
 )
+
+
+class Totals:
+    """Adds up the numbers of each key."""
+
+    def __init__(self, context: Context) -> None:
+        self.totals = context.store("totals")
+
+    def process(self, record: Record) -> None:
+        self.totals[record.key] = self.totals.get(record.key, 0) + int(record.value)
+
+
+# Each line is a key of the totals; it comes out with its total.
+totalled = Streams(NAME)
+_totals = totalled.global_store(
+    f"{NAME}-numbers", str, key=str, store=StateStore("totals", key=str, value=int), make=Totals
+)
+(
+    totalled.stream(f"{NAME}-lines", str, key=str)
+    .join(_totals, lambda _, total: str(total), key=lambda line: line)
+    .to(f"{NAME}-out")
+)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from moldau.client.sync import Consumer, Producer
+from moldau.client import NewTopic
+from moldau.client.sync import Admin, Consumer, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
+from tests.peers.eventually import eventually
 from tests.streams.real.running import App
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 _WAIT_S = 120
+_PROCESS = re.compile(r"has process id (\d+)")
 
 
 def put(app: App, rows: Mapping[str, str], topic: str = "lines") -> None:
@@ -70,4 +78,52 @@ def test_changes_of_a_table_are_processed_over_a_restore(
     assert sums(app, prices) == prices
     highest = {key: 9 * (number + 1) for number, key in enumerate(keys)}
     assert app.read(lambda found: found == highest, topic="largest") == highest
+    app.stop(process)
+
+
+def kill(app: App, process: subprocess.Popen[str]) -> None:
+    """Kill the supervisor and its workers, and wait until all are gone."""
+    process.kill()
+    process.wait(_WAIT_S)
+    workers = [int(each) for each in _PROCESS.findall(app.log.read_text())]
+    for each in workers:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    eventually(lambda: not any(Path(f"/proc/{each}").exists() for each in workers))
+
+
+def test_a_global_store_is_processed_once_over_kills_and_again_from_nothing(
+    moldau: MoldauBroker, tmp_path: Path
+) -> None:
+    name = f"totalled-{tmp_path.name}"
+    app = App(moldau.bootstrap_servers, name, tmp_path, "totalled", module="operated").make()
+    with Admin(bootstrap_servers=app.servers) as admin:
+        admin.create_topic(NewTopic(f"{name}-numbers", 2, 1))
+    keys = [f"key-{number}" for number in range(200)]
+    lines = {key: key for key in keys[:20]}
+
+    def expect(total: int) -> None:
+        """Ask again until the newest answers have this total: a write shows within a turn."""
+        wanted = dict.fromkeys(lines, total)
+
+        def is_there(found: Mapping[str, int]) -> bool:
+            if found != wanted:
+                put(app, lines)
+            return found == wanted
+
+        app.read(is_there)
+
+    for _ in range(50):
+        put(app, dict.fromkeys(keys, "1"), "numbers")
+    process = app.start("--workers", "2")
+    expect(50)
+    kill(app, process)
+    put(app, dict.fromkeys(keys, "2"), "numbers")
+    process = app.start("--workers", "2")
+    expect(52)
+    app.stop(process)
+    shutil.rmtree(app.state)
+    put(app, dict.fromkeys(keys, "3"), "numbers")
+    process = app.start("--workers", "2")
+    expect(55)
     app.stop(process)

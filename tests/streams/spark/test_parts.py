@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from moldau.client import TopicPartition
 from moldau.runtime.real_files import RealFiles
-from moldau.streams import Streams, tumbling
+from moldau.streams import StateStore, Streams, tumbling
 from moldau.streams.changelog.ranges import TopicRange
 from moldau.streams.problems import StateError, StreamsError, TopologyError
 from moldau.streams.serdes.types import INTERNAL_ANY
@@ -53,6 +53,10 @@ def refused(what: str) -> Streams:
     lines = app.stream("lines", str, key=str)
     if what == "global_table":
         app.global_table("names", str, key=str)  # for queries alone
+        lines.to("out")
+    elif what == "global_store(...)":
+        store = StateStore("own", key=str, value=str)
+        app.global_store("names", str, key=str, store=store, make=lambda context: context)
         lines.to("out")
     elif what == "topics by pattern":
         app.stream(re.compile("x.*"), str, key=str).to("out")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from moldau.streams.dsl.calls import NO_TYPE
+from moldau.streams.dsl.joins import GlobalRows
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, emit_of, store_of
 from moldau.streams.dsl.stores import StateStore, readable_tables
@@ -20,7 +21,7 @@ from moldau.streams.problems import TopologyError
 from moldau.streams.state.spec import StoreKind
 
 Make = Callable[[Context], Any]
-Stores = Sequence[StateStore | Table[Any, Any]]
+Stores = Sequence[StateStore | Table[Any, Any] | GlobalRows]
 
 
 def process_step(
@@ -38,19 +39,34 @@ def process_step(
         raise TopologyError('process: it has stores, so give it a name: process(..., name="...")')
     graph = node._graph
     own = [each for each in stores if isinstance(each, StateStore)]
-    tables = readable_tables(node, [each for each in stores if each not in own])
+    whole = [each for each in stores if isinstance(each, GlobalRows)]
+    tables = readable_tables(node, [each for each in stores if each not in (*own, *whole)])
+    globals_read = tuple(_global_name(node, each) for each in whole)
     claimed = tuple(graph.share_store(each.spec, "process") for each in own)
     is_of_table = node._step.is_table  # its rows lie where their keys belong
     parent = node
     if stores and name and not is_of_table:
         parent = Node(graph, node._partitioned(name))
-    operation = op.Process(make, claimed, tuple(tables.values()), is_of_table, output)
+    operation = op.Process(make, claimed, tuple(tables.values()), is_of_table, output, globals_read)
     label = name or f"process({name_of(make)})"
     key, kind = types
     step = parent._added(label, operation, key=key, value=kind, on_error=on_error, is_table=False)
     if is_of_table and key is not NO_TYPE:
         step = graph.steps[step.name] = replace(step, is_rekeyed=True)
     return graph.add_lookups(step, tables)
+
+
+def _global_name(node: Node, rows: GlobalRows) -> str:
+    """Return the name of a global table or store that an operator reads."""
+    graph = node._graph
+    if rows.graph is not graph:
+        raise TopologyError(f"process: {rows.name} is of another app, {rows.graph.app}")
+    if rows.name not in graph.global_tables:
+        raise TopologyError(
+            f"process: the rows of the lake table {rows.name} cannot be read by an operator: "
+            "join them before"
+        )
+    return rows.name
 
 
 def row_steps(table: Node, make: Make, stores: Stores, *, name: str, options: TableOptions) -> Step:

@@ -125,6 +125,27 @@ def _positive(duration: Duration, name: str, option: str) -> int:
     return found
 
 
+def global_spec(store: StateStore, topic: str) -> StoreSpec:
+    """Return the spec of a global store of a topic. Raise TopologyError for a store that cannot be
+    one: its rows come from the topic alone."""
+    if not isinstance(store, StateStore):
+        raise TopologyError(f"global_store: store={store!r:.80} must be a StateStore")
+    spec = store.spec
+    problem = (
+        "it keeps values by time" if spec.kind is not StoreKind.KEY_VALUE
+        else "it has a ttl" if spec.is_timed
+        else "it is in memory" if spec.is_in_memory
+        else "it has a version" if spec.version > 1
+        else None
+    )  # fmt: skip
+    if problem is not None:
+        raise TopologyError(
+            f"global_store: the store {spec.name}: {problem}: a global store is a plain "
+            'StateStore("name", key=..., value=...), which the topic makes again'
+        )
+    return replace(spec, is_logged=False, source_topic=topic)
+
+
 def readable_tables(reader: Node, tables: Iterable[object]) -> dict[str, StoreSpec]:
     """Return the stores of the tables that `process` reads, by the names of their steps. Raise
     TopologyError for anything but a table, and for a table without a key-value store of its own."""

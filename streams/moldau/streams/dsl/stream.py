@@ -325,7 +325,7 @@ class Stream(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str | None = None,
-        stores: Sequence[StateStore | Table[Any, Any]] = (),
+        stores: Sequence[StateStore | Table[Any, Any] | GlobalRows] = (),
         key: Any = NO_TYPE,
         type: Any = Any,
         on_error: ErrorPolicy = None,
@@ -333,7 +333,8 @@ class Stream(Node, Generic[K, V]):
         """Pass records to an operator of your own: make(context) has process(record).
 
         Give `key=` if it may change keys. `stores` are StateStores, which several operators may
-        share, and tables, whose rows it reads. They are those of the partition of the record's key.
+        share, and tables, whose rows it reads. They are those of the partition of the record's key;
+        a global table or store is there in full.
         """
         step = process_step(self, make, stores, name=name, types=(key, type), on_error=on_error)
         return Stream(self._graph, step)

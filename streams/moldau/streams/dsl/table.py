@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 from moldau.streams.dsl import foldings, joins
 from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of
 from moldau.streams.dsl.inference import pair_types, result_type
-from moldau.streams.dsl.joins import Joiner, join_by_foreign_key
+from moldau.streams.dsl.joins import GlobalRows, Joiner, join_by_foreign_key
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, check_options, emit_of, store_of
 from moldau.streams.dsl.suppression import Suppression
@@ -79,7 +79,7 @@ class Table(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str | None = None,
-        stores: Sequence[StateStore | Table[Any, Any]] = (),
+        stores: Sequence[StateStore | Table[Any, Any] | GlobalRows] = (),
         key: Any = NO_TYPE,
         type: Any = Any,
         on_error: ErrorPolicy = None,
@@ -101,7 +101,7 @@ class Table(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str,
-        stores: Sequence[StateStore | Table[Any, Any]] = (),
+        stores: Sequence[StateStore | Table[Any, Any] | GlobalRows] = (),
         **options: Unpack[TableOptions],
     ) -> Table[K, Any]:
         """Make a table of this one with an operator of your own: process(record) of make(context)

@@ -41,6 +41,20 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def since(self, offset: int) -> Chunk:
+        """Return the records from an offset on."""
+        at = bisect_left(self.offsets, offset)
+        if not at:
+            return self
+        return Chunk(
+            self.offsets[at:],
+            self.timestamps[at:],
+            self.keys[at:],
+            self.values[at:],
+            self.next_offset,
+            None if self.headers is None else self.headers[at:],
+        )
+
 
 @dataclass(slots=True)
 class Outputs:

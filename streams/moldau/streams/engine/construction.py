@@ -26,7 +26,7 @@ from moldau.streams.engine.operators.sliding import SlidingTable
 from moldau.streams.engine.operators.stream_join import StreamJoinOperator, joined
 from moldau.streams.engine.operators.suppress import SuppressOperator
 from moldau.streams.engine.operators.table_join import TableJoinOperator
-from moldau.streams.engine.operators.user_stores import TableRows, user_store
+from moldau.streams.engine.operators.user_stores import TableRows, WholeRows, user_store
 from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupOperator, VersionedTable
 from moldau.streams.engine.row_functions import (
     RowCheck,
@@ -74,6 +74,8 @@ class Surroundings(Protocol):
         """Return the clock of a step, which is kept over restarts."""
 
     def getter(self, step: str) -> Getter: ...
+
+    def global_rows(self, name: str) -> WholeRows: ...
 
     def emitted_getter(self, step: str) -> Getter:
         """Return the function that finds the row that a table has emitted last."""
@@ -199,7 +201,10 @@ def _process(around: Surroundings, step: Step) -> Operator:
     }
     for spec, table in zip(operation.tables, step.lookups, strict=True):
         rows = around.store(spec, KeyValueStore)
-        stores[spec.name] = TableRows(spec.name, rows, around.getter(table))
+        stores[spec.name] = TableRows(spec.name, rows.items, around.getter(table))
+    for name in operation.global_tables:
+        whole = around.global_rows(name)
+        stores[name] = TableRows(name, whole.items, whole.get)
     check = around.update_check(step) if operation.output is op.ProcessOutput.ROWS else None
     return ProcessOperator(operation, clock, (stores, around.current), step.name, check)
 

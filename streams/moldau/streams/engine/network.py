@@ -19,9 +19,10 @@ from moldau.streams.engine.extracted import TIME_MAX, require_time, whole
 from moldau.streams.engine.failures import Emission, Unit
 from moldau.streams.engine.flight import Arrivals, Flight, several_ways
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
-from moldau.streams.engine.global_table import LookupTable
+from moldau.streams.engine.global_table import GlobalStore, LookupTable
 from moldau.streams.engine.operator import Clock, Current, Getter, IsNewest, Operator
 from moldau.streams.engine.operators.deferred import DeferredOperator
+from moldau.streams.engine.operators.user_stores import WholeRows
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
 from moldau.streams.engine.row_functions import RowCheck, UpdateCheck
 from moldau.streams.engine.sinks import Outlets
@@ -336,6 +337,11 @@ class Network:
 
     def global_getter(self, store: str) -> Getter:
         return self._global_tables[store].get
+
+    def global_rows(self, name: str) -> WholeRows:
+        found = self._global_tables[name]
+        assert isinstance(found, GlobalStore)
+        return found
 
     def operator(self, step: Step) -> Any:
         return self.operators[step.name]

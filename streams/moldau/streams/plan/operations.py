@@ -301,13 +301,15 @@ class ProcessOutput(Enum):
 @dataclass(frozen=True, slots=True)
 class Process(Operation, kind="process"):
     """A user's operator: `make(context)` returns an object with `process(record)`. `tables` are the
-    stores of the step's lookups, which it may read. `is_of_table`: its records are changes."""
+    stores of the step's lookups, which it may read, as it may the `global_tables`. `is_of_table`:
+    its records are changes."""
 
     make: Callable[[Any], Any]
     stores: tuple[StoreSpec, ...]
     tables: tuple[StoreSpec, ...] = ()
     is_of_table: bool = False
     output: ProcessOutput = ProcessOutput.RECORDS
+    global_tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

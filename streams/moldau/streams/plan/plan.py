@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from moldau.streams.expressions.tree import Expression
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.topics import RepartitionTopic
+from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.spec import StoreSpec
 
 LakeFormat = Literal["delta", "iceberg", "parquet"]
@@ -55,12 +57,44 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class GlobalSource:
+    """What makes the rows of a global store: `make(context)` returns an object with
+    `process(record)`. The codecs are those of the topic."""
+
+    key: Codec
+    value: Codec
+    make: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class GlobalTable:
-    """A topic that every worker reads in full into a store of its own."""
+    """A topic that every worker reads in full into a store of its own. Without a `source` its
+    records are the rows."""
 
     topic: str
     store: StoreSpec
     on_error: Policy = FAIL
+    source: GlobalSource | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name of such a table for users."""
+        return "global table" if self.source is None else "global store"
+
+    @property
+    def codecs(self) -> tuple[Codec, Codec]:
+        """The codecs of the topic."""
+        chosen = self.store if self.source is None else self.source
+        return chosen.key, chosen.value
+
+    @property
+    def advice(self) -> str:
+        """What a user may do about a record that fails."""
+        where = self.kind.replace(" ", "_")
+        return (
+            "every worker reads it: delete the key from the topic, or set "
+            f'on_error="skip" on {where}(...)'
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from moldau.streams.expressions.tree import text_of
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of, topics_of
+from moldau.streams.plan.functions import name_of
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.operations import Step
-from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.plan import GlobalTable, Plan, Program
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import type_name
@@ -29,7 +30,7 @@ def topology_text(plan: Plan) -> str:
         for group in program.copartitioned:
             lines.append(f"    equally partitioned: {', '.join(sorted(group))}")
     for table in plan.global_tables:
-        lines.append(f"  global table {table.store.name} reads {table.topic}")
+        lines.append(f"  {_global(table)}")
     for lake in plan.lake_tables:
         wanted = "" if lake.where is None else f" where {text_of(lake.where)}"
         read = f"{lake.format} {lake.path} by {lake.key}{wanted}"
@@ -53,8 +54,14 @@ def explain_text(plan: Plan, partitions: Mapping[str, int] | None = None) -> str
         if any(each.changelog(plan.app) for each in program.stores):
             kept = ", ".join(each.name for each in program.stores if each.changelog(plan.app))
             lines.append(f"  standbys, if num.standby.replicas asks for some, copy {kept}")
+    lines += [f"{_global(table)}, all of it in each worker" for table in plan.global_tables]
     lines += _layout_lines(plan, partitions or {})
     return "\n".join(lines) + "\n"
+
+
+def _global(table: GlobalTable) -> str:
+    through = "" if table.source is None else f" through {name_of(table.source.make)}"
+    return f"{table.kind} {table.store.name} reads {table.topic}{through}"
 
 
 def _layout_lines(plan: Plan, partitions: Mapping[str, int]) -> list[str]:
@@ -112,8 +119,8 @@ def describe(step: Step) -> str:
     if isinstance(operation, op.Process) and operation.is_of_table:
         makes_rows = operation.output is op.ProcessOutput.ROWS
         parts.append("of changes, which makes rows" if makes_rows else "of changes")
-    if step.lookups:
-        parts.append(f"looks up {', '.join(step.lookups)}")
+    if looked_up := (*step.lookups, *getattr(operation, "global_tables", ())):
+        parts.append(f"looks up {', '.join(looked_up)}")
     text = " ".join(parts)
     if not isinstance(operation, op.Sink):
         text += f" -> ({type_name(step.key_type)}, {type_name(step.value_type)})"

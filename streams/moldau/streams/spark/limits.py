@@ -20,6 +20,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "idle=...": "idle=... closes windows by the wall clock, which stands still between batches",
     "topics by pattern": "a batch has fixed topics: name the topics of the stream",
     "version=...": "values of earlier versions are migrated by workers of the embedded engine",
+    "global_store(...)": "global_store(...) runs an operator on each record once in each worker, "
+    "where a batch may run again",
     "global_table": "no stream looks this global table up, and Spark answers no queries",
 }
 """Why, by what the tables in docs/streams-on-spark.md call it."""
@@ -43,6 +45,8 @@ def refusals(plan: Plan) -> dict[str, str]:
         for table in plan.global_tables
         if table not in read
     }
+    stores = (table for table in plan.global_tables if table.source is not None)
+    found |= {table.store.name: REFUSED["global_store(...)"] for table in stores}
     for pattern in patterns_of(plan):
         found[pattern] = REFUSED["topics by pattern"]
     for program in plan.programs:

@@ -8,7 +8,7 @@ commit=False leaves that to `commit()`.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -103,6 +103,7 @@ class Driver:
         self.is_paused = False
         self._backings: dict[tuple[str, int], MemoryBacking] = {}
         self._global_tables: dict[str, GlobalStore] = {}
+        self._global_logs: defaultdict[str, list[tuple[Chunk, int]]] = defaultdict(list)
         self._lakes: dict[str, LakeRows] = {}
         self._lay_out(plan)
         self._begin({})
@@ -125,8 +126,9 @@ class Driver:
         }
         tables, lakes = self._global_tables, self._lakes
         self._global_tables = {
-            table.store.name: tables.get(table.store.name) or GlobalStore(table, MemoryBacking())
+            name: GlobalStore(table, tables[name].backing if name in tables else MemoryBacking())
             for table in plan.global_tables
+            for name in [table.store.name]
         }
         self._lakes = {
             each.name: lakes.get(each.name) or LakeRows(each) for each in plan.lake_tables
@@ -242,6 +244,8 @@ class Driver:
         """Stop as a worker does: the operators of users are closed."""
         for task in self._tasks:
             task.close()
+        for table in self._global_tables.values():
+            table.close()
 
     def give_lake(self, name: str, rows: Iterable[Any]) -> None:
         """Give a lake table these rows, in place of those of its files. Without them the files are
@@ -301,13 +305,18 @@ class Driver:
         self.commit()
 
     def restart(self, *, from_changelog: bool = False) -> None:
-        """Stop and start again, with the committed state, or restored from the changelogs."""
+        """Stop and start again, with the committed state, or restored from the changelogs. Global
+        stores and tables are restored from what was piped to their topics."""
         self.close()
         metadata = {_id(task): task.metadata() for task in self._tasks}
         if from_changelog:
             for where in self._backings:
                 if where[0] in self.changelogs:
                     self._backings[where] = MemoryBacking()
+        for table in self._global_tables.values():
+            table.renew(MemoryBacking() if from_changelog else table.backing)
+            for chunk, partition in self._global_logs[table.table.topic] if from_changelog else ():
+                table.apply(chunk, partition)
         self._begin(metadata)
         if from_changelog:
             for task in self._tasks:
@@ -449,6 +458,11 @@ class Driver:
             for table in self._global_tables.values():
                 if table.table.topic == records.topic:
                     table.apply(chunk, partition)
+            if records.topic in self._global_topics():
+                self._global_logs[records.topic].append((chunk, partition))
+
+    def _global_topics(self) -> set[str]:
+        return {table.topic for table in self.plan.global_tables}
 
     def _divided(self, records: Outputs) -> dict[int, Outputs]:
         """Return the records of each partition, chosen as a producer does."""
@@ -502,7 +516,7 @@ def _topic_codecs(plan: Plan) -> dict[str, tuple[Codec, Codec]]:
                 for topic in operation.topics:
                     found[topic] = (operation.key, operation.value)
     for table in plan.global_tables:
-        found[table.topic] = (table.store.key, table.store.value)
+        found[table.topic] = table.codecs
     return found
 
 

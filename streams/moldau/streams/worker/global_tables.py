@@ -1,7 +1,8 @@
 """The global tables of a worker: whole topics in one database, which all of its tasks look up.
 
 Invariants: the rows and the offset of each partition reach RocksDB in one batch, so a worker that
-was killed continues from what it had stored; no task starts before all tables hold what their
+was killed continues from what it had stored, and the processor of a global store has run once on
+each record that the rows show; no task starts before all tables hold what their
 topics held when the worker started. Nothing changes the stores while tasks run.
 """
 
@@ -55,6 +56,10 @@ class GlobalTables:
         self._progress = FoldProgress()
         self._ends: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
+        # By table, what it had when it was opened: another table of its topic may have had less.
+        self._begins: dict[str, dict[TopicPartition, int]] = {}
+        self._is_partial = False
+        """Whether the stores have a part of what was fetched, which no offset says."""
         self._unflushed = 0
         self.stores: dict[str, GlobalStore] = {}
         self.is_complete = False
@@ -92,7 +97,8 @@ class GlobalTables:
         self._database = database
         positions = dict(self._ends)
         for name, table in self._tables.items():
-            for where, offset in self._positions(database, name, table, ends).items():
+            begins = self._begins[name] = self._positions(database, name, table, ends)
+            for where, offset in begins.items():
                 positions[where] = min(positions[where], offset)
             backing = database.backing(name)
             if name in self.stores:
@@ -101,6 +107,7 @@ class GlobalTables:
                 self.stores[name] = GlobalStore(table, backing, cache_bytes=self._cache_bytes)
         self._progress = FoldProgress(positions)
         self._stored = positions
+        self._is_partial = False
 
     def _positions(
         self,
@@ -149,6 +156,7 @@ class GlobalTables:
             await self._take_in(fetched)
 
     async def _take_in(self, fetched: Sequence[FetchedChunk]) -> None:
+        self._is_partial = True
         try:
             for failed in await self._gate.run(self._apply, fetched):
                 self._reports.skipped_global(str(failed))
@@ -157,19 +165,21 @@ class GlobalTables:
             return
         reached = {where: self._door.globals.position(where) or None for where in self._stored}
         self._progress.on_read(reached)
+        self._is_partial = False
 
     def _apply(self, fetched: Sequence[FetchedChunk]) -> list[RecordFailed]:
-        """Apply records, on a thread. A table that already has some of them applies them again."""
+        """Apply records, on a thread, to the tables that do not have them yet."""
         skipped = []
         for where, chunk in fetched:
             for name in self._of_topic[where.topic]:
-                skipped += self.stores[name].apply(chunk, where.partition)
+                new = chunk.since(self._begins[name][where])
+                skipped += self.stores[name].apply(new, where.partition)
             self._unflushed += len(chunk)
         return skipped
 
     async def commit(self) -> None:
         """Store the applied records with their offsets."""
-        if self._progress.positions != self._stored:
+        if not self._is_partial and self._progress.positions != self._stored:
             await self._gate.run(self._store)
 
     def _store(self) -> None:
@@ -177,7 +187,7 @@ class GlobalTables:
         self._database.commit(
             {
                 position_name(name, where.partition): ChangelogPosition(
-                    offset, self._topics[where.topic].topic_id
+                    max(offset, self._begins[name][where]), self._topics[where.topic].topic_id
                 )
                 for where, offset in self._progress.positions.items()
                 for name in self._of_topic[where.topic]
@@ -219,5 +229,13 @@ class GlobalTables:
         await self._door.globals.aclose()
         if self._database is not None:
             await self.commit()
-            await self._gate.run(self._database.close)
-            self._database = None
+            await self._gate.run(self._close)
+
+    def _close(self) -> None:
+        assert self._database is not None
+        database, self._database = self._database, None
+        try:
+            for store in self.stores.values():
+                store.close()
+        finally:
+            database.close()

@@ -7,10 +7,10 @@ wall clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from inspect import iscoroutinefunction
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from moldau.deferred import dataclass
 from moldau.streams.cron import CronTimes, cron_times, is_cron
@@ -128,17 +128,19 @@ class Context:
     def forward(self, record: Record) -> None:
         """Pass a record on to the next steps. Raise TypeError or ValueError for a time or headers
         that no record can have."""
-        if self._operator.makes_rows:
-            raise StreamsError(
-                f"operator={self.name}: process_values forwards nothing: return the value of the "
-                "row from process(record), or use process(...), which makes a stream"
-            )
+        if self._operator.refusals:
+            self._require("forward")
         time, headers, given = record.timestamp, record.headers, self._operator.record
         if time.__class__ is not int or not 0 <= time < NEVER:
             raise ValueError(f"forward: timestamp={time!r} is no int of milliseconds since 1970")
         if headers and (given is None or headers is not given.headers):
             checked_headers(headers, "forward")
         self._operator.forward(record.key, record.value, time, headers)
+
+    def _require(self, what: str) -> None:
+        """Raise StreamsError if an operator in this place cannot do something."""
+        if (why := self._operator.refusals.get(what)) is not None:
+            raise StreamsError(f"operator={self.name}: {why}")
 
     def schedule(
         self,
@@ -152,6 +154,7 @@ class Context:
         By the wall clock the interval may be times of cron in UTC: `"0 3 * * *"` is each day at
         three. Of times that pass while the app does not run none is made up for.
         """
+        self._require("schedule")
         if is_cron(interval):
             where = f"operator={self.name}: schedule"
             if by != "wall":
@@ -172,6 +175,12 @@ class Context:
         return timer
 
 
+_OF_ROWS: Final = {
+    "forward": "process_values forwards nothing: return the value of the row from process(record), "
+    "or use process(...), which makes a stream"
+}
+
+
 class ProcessOperator(Operator):
     def __init__(
         self,
@@ -186,6 +195,8 @@ class ProcessOperator(Operator):
         self.makes_rows = operation.output is ProcessOutput.ROWS
         self._is_of_table = operation.is_of_table
         self._leaves_out = leaves_out
+        self.refusals: Mapping[str, str] = _OF_ROWS if self.makes_rows else {}
+        """Why the operator cannot "forward" or "schedule" where it stands."""
         self.record: Record | None = None
         self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
         self._context = Context(self, around, name)

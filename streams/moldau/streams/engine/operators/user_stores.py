@@ -11,8 +11,8 @@ results do not depend on when a commit comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 from moldau.streams.engine.operator import Clock, Getter
 from moldau.streams.problems import StreamsError
@@ -24,6 +24,18 @@ from moldau.streams.state.windows import WindowStore
 _FOREVER = 2**63 - 1
 _EXPIRED_MAX = 10_000
 """So many rows whose time to live is over are deleted in one commit."""
+
+
+Scan = Callable[[Any, Any], Iterable[tuple[Any, Entry]]]
+"""scan(first, last): the rows with keys between these, both included."""
+
+
+class WholeRows(Protocol):
+    """The rows of a global table or store, which every worker has in full."""
+
+    def get(self, key: object) -> Entry | None: ...
+
+    def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Entry]]: ...
 
 
 class UserStore:
@@ -94,11 +106,12 @@ class UserStore:
 
 
 class TableRows:
-    """The rows of a table as a user's operator sees them: they can only be read."""
+    """The rows of a table as a user's operator sees them: they can only be read. `scan` returns
+    those in the store of the table, `find` the row of a key as later steps see it."""
 
-    def __init__(self, name: str, store: KeyValueStore, find: Getter) -> None:
+    def __init__(self, name: str, scan: Scan, find: Getter) -> None:
         self._name = name
-        self._store = store
+        self._scan = scan
         self._find = find
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -107,7 +120,7 @@ class TableRows:
 
     def items(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """Yield rows with keys from `first` to `last`, both included, in the order of bytes."""
-        for key, _ in list(self._store.items(first, last)):
+        for key, _ in list(self._scan(first, last)):
             yield key, self.get(key)
 
     def __contains__(self, key: Any) -> bool:
