@@ -12,6 +12,7 @@ from typing import Any, Final
 import moldau.streams
 from moldau.streams import (
     AppState,
+    Asker,
     AsyncQuery,
     Codec,
     Column,
@@ -47,7 +48,7 @@ This page is made of the docstrings; `python -m tests.streams.reference` makes i
 
 _CLASSES: Final = (
     Streams, Stream, Grouped, Cogrouped, Table, GroupedTable, StateStore, Context, Driver, Query,
-    AsyncQuery, Record, Row, Windowed, Codec, Column,
+    AsyncQuery, Asker, Record, Row, Windowed, Codec, Column,
 )  # fmt: skip
 _OPTIONS: Final = {
     "SourceOptions": SourceOptions,
@@ -89,7 +90,7 @@ def _errors() -> Iterator[type]:
 
 def _of_class(cls: type) -> str:
     parts = [f"\n## {cls.__name__}\n\n{_text(cls)}"]
-    if "__init__" in vars(cls) and cls in (Streams, Driver):
+    if "__init__" in vars(cls) and cls in (Streams, Driver, Asker):
         parts.append(f"\n```\n{_signature(cls.__name__, vars(cls)['__init__'])}\n```\n")
     for name, member in vars(cls).items():
         if name.startswith("_") or (name in ("index", "count") and issubclass(cls, tuple)):

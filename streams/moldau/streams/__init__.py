@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from moldau.streams.expressions.column import Column, coalesce, col, concat, count, lit, when
     from moldau.streams.plan.joins import within
     from moldau.streams.plan.policies import dead_letter, retry
-    from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
+    from moldau.streams.problems import (
+        RecordFailed,
+        ReplyFailed,
+        ReplyTimeout,
+        StreamsError,
+        TopologyError,
+    )
     from moldau.streams.query.asking import AsyncQuery, Query
     from moldau.streams.query.lifecycle import AppState
     from moldau.streams.query.questions import BadQuery, NotHere, QueryFailed, Row, StoreUnavailable
+    from moldau.streams.replies.asker import Asker
     from moldau.streams.serdes.codec import Codec
     from moldau.streams.serdes.java import serde
     from moldau.streams.serdes.windowed import Windowed
@@ -40,10 +47,11 @@ _MODULES = {
     "expressions.column": "Column coalesce col concat count lit when",
     "plan.joins": "within",
     "plan.policies": "dead_letter retry",
-    "problems": "RecordFailed StreamsError TopologyError",
+    "problems": "RecordFailed ReplyFailed ReplyTimeout StreamsError TopologyError",
     "query.asking": "AsyncQuery Query",
     "query.lifecycle": "AppState",
     "query.questions": "BadQuery NotHere QueryFailed Row StoreUnavailable",
+    "replies.asker": "Asker",
     "serdes.codec": "Codec",
     "serdes.java": "serde",
     "serdes.windowed": "Windowed",
@@ -52,11 +60,12 @@ _MODULES = {
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
-    "AppState", "AsyncQuery", "BadQuery", "Codec", "Column", "Context", "Grouped", "NotHere",
-    "Query", "QueryFailed", "Record", "RecordFailed", "Row", "StateStore", "StoreUnavailable",
-    "Stream", "Streams", "StreamsError", "Table", "TopologyError", "Windowed", "coalesce", "col",
-    "concat", "count", "count_window", "dead_letter", "hopping", "lit", "retry", "serde",
-    "session", "sliding", "tumbling", "unlimited", "until_close", "until_time", "when", "within",
+    "AppState", "Asker", "AsyncQuery", "BadQuery", "Codec", "Column", "Context", "Grouped",
+    "NotHere", "Query", "QueryFailed", "Record", "RecordFailed", "ReplyFailed", "ReplyTimeout",
+    "Row", "StateStore", "StoreUnavailable", "Stream", "Streams", "StreamsError", "Table",
+    "TopologyError", "Windowed", "coalesce", "col", "concat", "count", "count_window",
+    "dead_letter", "hopping", "lit", "retry", "serde", "session", "sliding", "tumbling",
+    "unlimited", "until_close", "until_time", "when", "within",
 ]  # fmt: skip
 
 

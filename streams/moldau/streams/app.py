@@ -24,6 +24,7 @@ from moldau.streams.plan.partitioners import Partitioner, partitioning_of
 from moldau.streams.plan.patterns import pattern_topic
 from moldau.streams.plan.plan import GlobalSource, GlobalTable, LakeFormat, Plan
 from moldau.streams.plan.policies import Policy, policy
+from moldau.streams.plan.replies import REPLY_TOPICS
 from moldau.streams.problems import TopologyError
 from moldau.streams.query.asking import AsyncQuery, Bounds, Query
 from moldau.streams.query.gate import Running
@@ -67,7 +68,8 @@ class Streams:
     `on_error` is the policy for records that fail. `emit` says when tables emit updates: "commit"
     emits the last update of each key at every commit, "every" emits each update. `processing` says
     what a crash may do: nothing that can be seen, or process some records "at_least_once" more; the
-    setting `processing.guarantee` of a run wins.
+    setting `processing.guarantee` of a run wins. `reply_topics` is a regular expression for the
+    names of the topics to which `Stream.reply` may send.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Streams:
         on_error: Policy | str = "fail",
         emit: Literal["commit", "every"] = "commit",
         processing: Literal["exactly_once", "at_least_once"] = "exactly_once",
+        reply_topics: str | re.Pattern[str] = REPLY_TOPICS,
     ) -> None:
         if not name or not all(
             letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name
@@ -95,6 +98,7 @@ class Streams:
         self.guarantee = GUARANTEES[processing]
         """The value of `processing.guarantee` unless a run has another."""
         self._graph = Graph(name, on_error=policy(on_error), emit=op.Emit(emit))
+        self._graph.reply_topics = _pattern(name, reply_topics)
         self.running = Running(name)
         """The handle on the worker that runs the app in this process, for queries."""
 
@@ -355,6 +359,27 @@ class Streams:
         given = self._given(bootstrap, "", settings)
         return SparkApp(prepared(self.plan(), checkpoint, given), spark)
 
+    async def ask(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        type: Any = Any,
+        timeout: Duration = "30s",  # noqa: ASYNC109 - it has its own error
+    ) -> Any:
+        """Send a request to a topic, and return the reply of the app that reads it, as `Asker.ask`
+        does. It uses the connections of the worker of this app in this process, which it waits for,
+        from its functions or from any event loop.
+
+        A function of an app waits for what another app, or another worker, replies: a worker does
+        not process a request to itself while it waits.
+        """
+        wait_s = milliseconds(timeout, "ask timeout") / 1000
+        return await self.running.request(
+            lambda asker: asker.ask(topic, value, key=key, type=type, timeout=timeout), wait_s
+        )
+
     def query(
         self,
         store: str,
@@ -466,6 +491,15 @@ class Streams:
                 on_error=None if on_error is None else policy(on_error),
             )
         )
+
+
+def _pattern(app: str, given: str | re.Pattern[str]) -> str:
+    """Return a regular expression. Raise TopologyError for what is none."""
+    try:
+        found: str = re.compile(given).pattern
+    except (re.error, TypeError) as error:
+        raise TopologyError(f"app={app}: reply_topics={given!r}: {error}") from None
+    return found
 
 
 def _listed(topics: Any) -> tuple[Any, ...]:

@@ -160,3 +160,11 @@ class RecordFailed(StreamsError):
         super().__init__(f"{place}: {type(cause).__name__}: {cause}; {advice}")
         self.place = place
         self.cause = cause
+
+
+class ReplyTimeout(StreamsError, TimeoutError):
+    """No reply to a request came in time. One that comes later is ignored."""
+
+
+class ReplyFailed(StreamsError):
+    """The app that was asked has failed on the request, and its reply says why."""

@@ -37,6 +37,7 @@ from moldau.streams.query.gate import Running
 from moldau.streams.query.server import QueryServer
 from moldau.streams.query.supervised import SupervisedApi, SupervisorLink
 from moldau.streams.query.watch import ENDED, WatchPages
+from moldau.streams.replies.asker import Asker
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.addresses import advertised, listen_place, metrics_place, names_of
@@ -182,11 +183,14 @@ async def _run_worker(
     """Run a worker, and another one after each that is to be replaced."""
     made = partial(make_task, task_settings(plan, settings))
     restarts = Restarts()
-    with suppress(asyncio.CancelledError):
+    asker = Asker.of(plan.app, settings, runtime)
+    async with AsyncExitStack() as left:
+        left.push_async_callback(asker.aclose)
+        left.push(lambda kind, *_: kind is asyncio.CancelledError)
         while True:
             restarts.on_up(runtime.clock.monotonic_ns() // 1_000_000)
             worker = Worker(plan, made, settings, directory, runtime, place.reports)
-            await _run_one(worker, settings, place, served)
+            await _run_one(worker, settings, place, served, asker)
             if worker.failure is None:
                 return
             pause_ms = restarts.on_failure(runtime.clock.monotonic_ns() // 1_000_000)
@@ -200,11 +204,12 @@ async def _run_one(
     settings: AppSettings,
     place: WorkerSlot,
     served: tuple[QueryServer | None, WatchPages],
+    asker: Asker,
 ) -> None:
     server, pages = served
     with ExitStack() as left:
         if place.running is not None:
-            place.running.attach(worker.queries)
+            place.running.attach(worker.queries, asker)
             left.callback(place.running.detach)
         pages.watch(worker.metrics.snapshot, lambda: worker.readiness.waits_for)
         left.callback(pages.watch, worker.metrics.last, lambda: ENDED)

@@ -67,3 +67,13 @@ _totals = totalled.global_store(
     .join(_totals, lambda _, total: str(total), key=lambda line: line)
     .to(f"{NAME}-out")
 )
+
+
+def root(value: int) -> int:
+    if value < 0:
+        raise ValueError(f"{value} is below 0")
+    return int(value**0.5)
+
+
+replying = Streams(NAME, on_error="reply")
+replying.stream(f"{NAME}-lines", int, key=str).map_values(root).reply()

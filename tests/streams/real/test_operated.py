@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import pytest
 
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
+from moldau.streams import Asker, ReplyFailed
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.peers.eventually import eventually
@@ -126,4 +128,37 @@ def test_a_global_store_is_processed_once_over_kills_and_again_from_nothing(
     put(app, dict.fromkeys(keys, "3"), "numbers")
     process = app.start("--workers", "2")
     expect(55)
+    app.stop(process)
+
+
+def test_requests_are_answered_over_the_kill_of_a_worker(
+    moldau: MoldauBroker, tmp_path: Path
+) -> None:
+    name = f"replying-{tmp_path.name}"
+    app = App(moldau.bootstrap_servers, name, tmp_path, "replying", module="operated").make()
+    process = app.start("--workers", "2")
+
+    async def ask() -> None:
+        async with Asker("test", app.servers) as asker:
+
+            async def roots(numbers: range) -> list[int]:
+                squares = [number * number for number in numbers]
+                return await asker.ask_all(
+                    f"{name}-lines", squares, key=str, type=int, timeout="100s"
+                )
+
+            assert await roots(range(200)) == list(range(200))
+            parts = [range(at, at + 100) for at in range(0, 2000, 100)]
+            asking = [asyncio.ensure_future(roots(part)) for part in parts]
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            workers = _PROCESS.findall(app.log.read_text())
+            os.kill(int(workers[0]), signal.SIGKILL)
+            later = roots(range(3000, 3100))
+            found = await asyncio.gather(*asking, later)
+            assert found == [list(part) for part in (*parts, range(3000, 3100))]
+            with pytest.raises(ReplyFailed, match="-4 is below 0"):
+                await asker.ask(f"{name}-lines", -4, key="a", timeout="100s")
+
+    asyncio.run(ask())
+    assert len(_PROCESS.findall(app.log.read_text())) == 3
     app.stop(process)

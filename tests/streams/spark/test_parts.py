@@ -58,6 +58,8 @@ def refused(what: str) -> Streams:
         store = StateStore("own", key=str, value=str)
         app.global_store("names", str, key=str, store=store, make=lambda context: context)
         lines.to("out")
+    elif what == "reply()":
+        lines.reply()
     elif what == "topics by pattern":
         app.stream(re.compile("x.*"), str, key=str).to("out")
     elif what == "process(...)":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, Unpack, overload
 
 from moldau.streams.dsl import joins
@@ -19,9 +19,10 @@ from moldau.streams.dsl.options import (
     emit_of,
     store_of,
 )
-from moldau.streams.dsl.processing import process_step
+from moldau.streams.dsl.processing import Stores as Stores
+from moldau.streams.dsl.processing import process_step as process_step
+from moldau.streams.dsl.processing import row_steps as row_steps
 from moldau.streams.dsl.selections import addition, expression_call, result_record, selection
-from moldau.streams.dsl.stores import StateStore
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
 from moldau.streams.engine.batches import Headers
@@ -325,7 +326,7 @@ class Stream(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str | None = None,
-        stores: Sequence[StateStore | Table[Any, Any] | GlobalRows] = (),
+        stores: Stores = (),
         key: Any = NO_TYPE,
         type: Any = Any,
         on_error: ErrorPolicy = None,
@@ -494,6 +495,18 @@ class Stream(Node, Generic[K, V]):
         self._added(
             f"to({topic if isinstance(topic, str) else '...'})", operation, on_error=on_error
         )
+
+    def reply(self, *, type: Any = None, on_error: ErrorPolicy = None) -> None:
+        """Send each record to the topic in the headers of the request that it was made of, as its
+        reply (`Asker`, `Streams.ask`). Records of no request are left out.
+
+        The topic must be one of `Streams(reply_topics=...)`. With `on_error="reply"`, of the app or
+        a step, a function that fails is a reply, too: its error is raised where the request waits.
+        """
+        before = self._step
+        kind = before.value_type if type is None else type
+        operation = op.Reply(codec_for(before.key_type), codec_for(kind))
+        self._added("reply", operation, on_error=on_error)
 
     def to_table(self, *, name: str, **options: Unpack[TableOptions]) -> Table[K, V]:
         """Return a table of the last value of each key; null deletes."""

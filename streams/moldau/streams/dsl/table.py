@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from moldau.streams.dsl import foldings, joins
 from moldau.streams.dsl.calls import NO_TYPE, call_of, pair_call_of
 from moldau.streams.dsl.inference import pair_types, result_type
-from moldau.streams.dsl.joins import GlobalRows, Joiner, join_by_foreign_key
+from moldau.streams.dsl.joins import Joiner, join_by_foreign_key
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, check_options, emit_of, store_of
 from moldau.streams.dsl.suppression import Suppression
@@ -25,8 +25,7 @@ from moldau.streams.serdes.types import stored_codec
 from moldau.streams.state.spec import StoreKind
 
 if TYPE_CHECKING:
-    from moldau.streams.dsl.stores import StateStore
-    from moldau.streams.dsl.stream import Stream
+    from moldau.streams.dsl.stream import Stores, Stream
     from moldau.streams.engine.operators.process import Context
 
 K = TypeVar("K")
@@ -79,7 +78,7 @@ class Table(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str | None = None,
-        stores: Sequence[StateStore | Table[Any, Any] | GlobalRows] = (),
+        stores: Stores = (),
         key: Any = NO_TYPE,
         type: Any = Any,
         on_error: ErrorPolicy = None,
@@ -90,8 +89,7 @@ class Table(Node, Generic[K, V]):
         `record.value` is the new value, None for a deletion, and `record.old` the one that the
         table emitted before. `stores` and `key` are those of `Stream.process`.
         """
-        from moldau.streams.dsl.processing import process_step
-        from moldau.streams.dsl.stream import Stream
+        from moldau.streams.dsl.stream import Stream, process_step
 
         step = process_step(self, make, stores, name=name, types=(key, type), on_error=on_error)
         return Stream(self._graph, step)
@@ -101,7 +99,7 @@ class Table(Node, Generic[K, V]):
         make: Callable[[Context], Any],
         *,
         name: str,
-        stores: Sequence[StateStore | Table[Any, Any] | GlobalRows] = (),
+        stores: Stores = (),
         **options: Unpack[TableOptions],
     ) -> Table[K, Any]:
         """Make a table of this one with an operator of your own: process(record) of make(context)
@@ -110,7 +108,7 @@ class Table(Node, Generic[K, V]):
         It is called for each change, also with None for a deletion. The rows are kept in a store
         called `name`; the operator has `stores` and timers, and forwards nothing.
         """
-        from moldau.streams.dsl.processing import row_steps
+        from moldau.streams.dsl.stream import row_steps
 
         check_options("process_values", options, TableOptions)
         step = row_steps(self, make, stores, name=name, options=options)

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from typing import Any, NamedTuple
 
 from moldau.deferred import dataclass
@@ -72,6 +72,8 @@ class Outputs:
     headers: list[Headers] = field(default_factory=list)
     partitions: list[int | None] = field(default_factory=list)
     partitioning: Partitioning | None = None
+    is_reply: bool = False
+    """Whether they are replies: they are left out if there is no such topic or partition."""
 
     def chosen(self, count: int) -> list[int | None]:
         """Return the partition of each record in a topic with so many; None leaves the choice to
@@ -84,6 +86,19 @@ class Outputs:
             at if at is not None or key is None else way.partition(key, count)
             for at, key in zip(chosen, self.keys, strict=True)
         ]
+
+    def where(self, kept: Sequence[bool]) -> Outputs:
+        """Return those records for which this is true."""
+        return Outputs(
+            self.topic,
+            list(compress(self.keys, kept)),
+            list(compress(self.values, kept)),
+            list(compress(self.timestamps, kept)),
+            list(compress(self.headers, kept)),
+            list(compress(self.partitions, kept)),
+            self.partitioning,
+            self.is_reply,
+        )
 
     def __len__(self) -> int:
         return len(self.timestamps)

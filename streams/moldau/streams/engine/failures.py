@@ -20,6 +20,7 @@ from moldau.streams.engine.writer import operator_of
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.policies import Policy
+from moldau.streams.plan.replies import ERROR
 from moldau.streams.problems import (
     BufferFull,
     OperatorFailed,
@@ -159,12 +160,34 @@ class Failures:
         self._give_up(self._policy(operator), place, cause, error)
 
     def _give_up(self, policy: Policy, place: RecordPlace, cause: Cause, error: Exception) -> None:
+        chunk, index = cause.chunk, cause.index
+        record = chunk.keys[index], chunk.timestamps[index]
+        headers = () if chunk.headers is None else chunk.headers[index]
+        is_answered = self._replies(policy, place.operator, headers, record, error)
         if policy.dead_letter is not None:
             self._bury(policy, place, cause, error)
-        elif policy.then == "skip":
+        elif policy.then == "skip" or is_answered:
             self._count("skipped")
         else:
             raise RecordFailed(place, error) from error
+
+    def _replies(
+        self,
+        policy: Policy,
+        operator: str,
+        request: Headers | None,
+        record: tuple[bytes | None, int],
+        error: Exception,
+    ) -> bool:
+        """Reply with an error to a request with these headers, if that is the policy. Return
+        whether. `record` has the key and the time."""
+        if policy.then != "reply":
+            return False
+        reasons = {
+            "app": self._program.app, "operator": operator, "exception": type(error).__name__,
+            "message": str(error),
+        }  # fmt: skip
+        return self._outlets.reply(request, record[0], None, record[1], _reasons(reasons))
 
     def outside(self, emission: Emission, error: Exception) -> None:
         """Handle a failure at a commit or a timer, which no single record caused."""
@@ -186,10 +209,15 @@ class Failures:
 
     def settle_emission(self, emission: Emission, error: Exception) -> None:
         """Carry out the policy of an emit without attempts left. Raise if it is to fail."""
-        policy = self._policy(emission.operator)
-        if policy.dead_letter is not None and emission.step is not None:
-            self._bury_row(policy, emission, emission.step, error)
-        elif policy.then == "skip":
+        policy, step = self._policy(emission.operator), emission.step
+        is_answered = False
+        if policy.then == "reply" and step is not None:
+            key, *_, time, headers = emission.arguments
+            name = None if key is None else codec_for(step.key_type).encode(key)
+            is_answered = self._replies(policy, emission.operator, headers, (name, time), error)
+        if policy.dead_letter is not None and step is not None:
+            self._bury_row(policy, emission, step, error)
+        elif policy.then == "skip" or is_answered:
             self._count("skipped")
         else:
             raise self._operator_failed(emission, error) from error
@@ -356,7 +384,7 @@ def _pause_ms(policy: Policy, operator: str, attempts: dict[str, int]) -> int:
 
 def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:
     """Return the facts of a failure as headers."""
-    return tuple((f"moldau.error.{name}", text.encode()) for name, text in facts.items())
+    return tuple((f"{ERROR}{name}", text.encode()) for name, text in facts.items())
 
 
 def _kafka_reasons(policy: Policy, error: Exception, place: RecordPlace | None) -> Headers:

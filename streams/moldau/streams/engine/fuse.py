@@ -326,6 +326,18 @@ def sink(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         _write_out(weave, writer, operation, scope)
 
 
+def reply(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    operation = step.operation
+    assert isinstance(operation, op.Reply)
+    if scope.headers == "None":
+        return
+    with writer.block(f"if {scope.headers}"):
+        key = encoded(writer, operation.key, scope.key)
+        value = encoded(writer, operation.value, scope.value)
+        send = writer.bind(weave.outlets.reply, "reply")
+        writer.line(f"{send}({scope.headers}, {key}, {value}, {scope.time})")
+
+
 def count_keyless(weave: Weaver, writer: Writer, step: Step, scope: Scope | None = None) -> None:
     """Write the branch that counts records without a key, after a block that leaves them out. With
     a scope the block leaves out other records, too, which are not counted."""
@@ -704,7 +716,7 @@ TEMPLATES: dict[type[op.Operation], Template] = {
     op.MapValues: map_values, op.MapPairs: map_pairs, op.MapHeaders: map_headers,
     op.SelectKey: select_key, op.Filter: keep,
     op.Select: select, op.FlatMap: flat_map, op.Peek: peek, op.Branch: branch, op.Merge: through,
-    op.Sink: sink, op.Changes: changes, op.TableFilter: table_filter,
+    op.Sink: sink, op.Reply: reply, op.Changes: changes, op.TableFilter: table_filter,
     op.TableMapValues: table_map_values, op.Aggregate: aggregate, op.ToTable: to_table,
     op.WindowAggregate: window_aggregate,
 }  # fmt: skip

@@ -102,7 +102,7 @@ class Network:
         self.program = program
         self._global_tables = global_tables
         self.journal = Journal(is_on=_goes_on(program))
-        self.outlets = Outlets(self.journal)
+        self.outlets = Outlets(self.journal, program.reply_topics)
         self.current = Current()
         self.keyless: dict[str, int] = {}
         self.untimed: dict[str, int] = {}

@@ -56,7 +56,7 @@ def kept_by_source(program: Program) -> dict[str, Kept]:
     for step in program.steps:
         if isinstance(step.operation, op.TableSource):
             policy = step.on_error or program.on_error
-            leaves_out = policy.then == "skip" or policy.dead_letter is not None
+            leaves_out = policy.then in ("skip", "reply") or policy.dead_letter is not None
             is_plain = step.operation.key in (TEXT, BYTES, LENIENT_TEXT)
             if leaves_out or not is_plain or step.operation.timestamp is not None:
                 found[step.operation.store.name] = _kept(step, leaves_out=leaves_out)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers, Outputs
 from moldau.streams.plan.partitioners import Partitioning
+from moldau.streams.plan.replies import REPLY_TOPICS, ReplyAddress
 from moldau.streams.state.journal import Journal
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -15,8 +16,11 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 class Columns:
     """The outputs for one topic. The loop appends to the lists; they are never replaced."""
 
-    def __init__(self, topic: str, partitioning: Partitioning | None = None) -> None:
+    def __init__(
+        self, topic: str, partitioning: Partitioning | None = None, *, is_reply: bool = False
+    ) -> None:
         self.topic = topic
+        self.is_reply = is_reply
         self.partitioning = partitioning
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
@@ -50,6 +54,7 @@ class Columns:
         columns = (self.keys, self.values, self.timestamps, self.headers, self.partitions)
         taken = Outputs(self.topic, *(list(column) for column in columns))  # type: ignore[arg-type]
         taken.partitioning = self.partitioning
+        taken.is_reply = self.is_reply
         for column in columns:
             column.clear()
         return taken
@@ -80,9 +85,13 @@ def chosen_partition(partition: Any) -> int | None:
 class Outlets:
     """The outputs of a task for all topics that it writes to."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, reply_topics: str = REPLY_TOPICS) -> None:
         self._columns: dict[tuple[str, Partitioning | None], Columns] = {}
         self._journal = journal
+        self._reply_topics = re.compile(reply_topics)
+        self._replies: dict[str, Columns] = {}
+        self.refused = 0
+        """The number of replies left out because no reply may go to their topic."""
 
     def columns(self, topic: str, partitioning: Partitioning | None = None) -> Columns:
         """Return the columns of a topic with this way to place keys. Raise TypeError or ValueError
@@ -103,5 +112,34 @@ class Outlets:
         columns.add_headers(headers)
         self._journal.log(columns.drop)
 
+    def reply(
+        self,
+        request: Headers | None,
+        key: bytes | None,
+        value: bytes | None,
+        time: int,
+        headers: Headers = (),
+    ) -> bool:
+        """Add the reply to the request with these headers, if it wants one. Return whether."""
+        address = ReplyAddress.of(request)
+        if address is None:
+            return False
+        if not (self._reply_topics.fullmatch(address.topic) and _TOPIC.fullmatch(address.topic)):
+            self._journal.log(setattr, self, "refused", self.refused)
+            self.refused += 1
+            return False
+        columns = self._replies.get(address.topic)
+        if columns is None:
+            columns = self._replies[address.topic] = Columns(address.topic, is_reply=True)
+        columns.keys.append(key)
+        columns.values.append(value)
+        columns.timestamps.append(time)
+        columns.add_headers((*address.reply_headers(), *headers))
+        columns.add_partition(address.partition)
+        self._journal.log(columns.drop)
+        return True
+
     def take(self) -> list[Outputs]:
-        return [each.take() for each in self._columns.values() if each.timestamps]
+        replies, self._replies = self._replies, {}  # each client may have a topic of its own
+        every = [*self._columns.values(), *replies.values()]
+        return [each.take() for each in every if each.timestamps]

@@ -452,6 +452,8 @@ class Task:
                 found[f"late {name}"] = late
             if operator.keyless:
                 found[f"keyless {name}"] = operator.keyless
+        if self.network.outlets.refused:
+            found["refused replies"] = self.network.outlets.refused
         found |= {f"keyless {name}": count for name, count in self.network.keyless.items()}
         found |= {f"untimed {name}": count for name, count in self.network.untimed.items()}
         return found

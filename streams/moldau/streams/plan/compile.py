@@ -20,7 +20,8 @@ from moldau.streams.state.spec import StoreSpec
 # These keep neither records nor old values, so values may be changed in place before them.
 _STATELESS = (
     op.MapPairs, op.MapValues, op.MapHeaders, op.SelectKey, op.Filter, op.Select, op.FlatMap,
-    op.Peek, op.AsyncStep, op.MapBatch, op.Branch, op.Arm, op.Merge, op.Sink, op.Changes,
+    op.Peek, op.AsyncStep, op.MapBatch, op.Branch, op.Arm, op.Merge, op.Sink, op.Reply,
+    op.Changes,
 )  # fmt: skip
 _COPYING = (
     op.Aggregate
@@ -187,6 +188,7 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
         copartitioned=copartitioned,
         feeding=tuple(feeding.items()),
         on_error=graph.on_error,
+        reply_topics=graph.reply_topics,
         global_tables=tuple(
             graph.global_tables[name] for name in looked_up if name in graph.global_tables
         ),

@@ -45,7 +45,9 @@ def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
         "reads": list(plan.source_topics()),
         "writes": sorted({name for each in plan.programs for name in each.outputs} - own),
         "chooses_topics": any(
-            isinstance(step.operation, op.Sink) and not step.operation.topic for step in steps
+            isinstance(step.operation, op.Reply)
+            or (isinstance(step.operation, op.Sink) and not step.operation.topic)
+            for step in steps
         ),
         "types": _types(plan, own),
         "makes": list(made_topics(plan)),

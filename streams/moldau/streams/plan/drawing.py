@@ -48,7 +48,7 @@ def _program(program: Program, top: int) -> tuple[list[str], int, int]:
     for step in program.steps:
         x, y = places[step.name]
         kind = "state" if stores_of(step) else "step"
-        if topics_of(step) or isinstance(step.operation, op.Sink):
+        if topics_of(step) or isinstance(step.operation, op.Sink | op.Reply):
             kind = "topic"
         parts.append(
             f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}"/>'

@@ -8,6 +8,7 @@ from dataclasses import replace
 from moldau.streams.plan.operations import Emit, Operation, Step
 from moldau.streams.plan.plan import GlobalTable, LakeTable
 from moldau.streams.plan.policies import FAIL, Policy
+from moldau.streams.plan.replies import REPLY_TOPICS
 from moldau.streams.problems import TopologyError
 from moldau.streams.state.spec import StoreSpec
 
@@ -19,6 +20,7 @@ class Graph:
         self.app = app
         self.on_error = on_error
         self.emit = emit
+        self.reply_topics = REPLY_TOPICS
         self.steps: dict[str, Step] = {}
         self.global_tables: dict[str, GlobalTable] = {}
         self.lake_tables: dict[str, LakeTable] = {}

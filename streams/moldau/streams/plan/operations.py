@@ -144,6 +144,14 @@ class Sink(Operation, kind="sink"):
     partitioning: Partitioning | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Reply(Operation, kind="reply"):
+    """Write to the topic and partition that the headers of the record name, if they name some."""
+
+    key: Codec
+    value: Codec
+
+
 class Emit(Enum):
     """When updates of an aggregate are emitted to later steps."""
 

@@ -10,6 +10,7 @@ from moldau.deferred import dataclass
 from moldau.streams.expressions.tree import Expression
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.policies import FAIL, Policy
+from moldau.streams.plan.replies import REPLY_TOPICS
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.spec import StoreSpec
@@ -54,6 +55,8 @@ class Program:
     global_tables: tuple[GlobalTable, ...] = ()
     lake_tables: tuple[LakeTable, ...] = ()
     feeding: tuple[tuple[str, frozenset[str]], ...] = ()
+    # The names of the topics that replies may go to, as a pattern.
+    reply_topics: str = REPLY_TOPICS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from moldau.streams.problems import TopologyError
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What happens to a record that fails: first it is tried again, `retries` times after a pause
-    that doubles; then the policy is to fail, to skip it, or to send it to the topic `dead_letter`.
+    that doubles; then the policy is to fail, to skip it, to send it to the topic `dead_letter`, or
+    to reply with the error. To a record that asks for no reply the last one is to fail.
     """
 
     then: str
@@ -43,6 +44,7 @@ class Policy:
 
 FAIL = Policy("fail")
 SKIP = Policy("skip")
+REPLY = Policy("reply")
 
 
 def dead_letter(topic: str) -> Policy:
@@ -67,11 +69,13 @@ def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL)
 
 
 def policy(given: Policy | str) -> Policy:
-    """Return the policy that a user gives as "fail", "skip", retry(...) or dead_letter(...)."""
+    """Return the policy that a user gives as "fail", "skip", "reply", retry(...) or
+    dead_letter(...)."""
     if isinstance(given, Policy):
         return given
-    if given not in ("fail", "skip"):
+    if given not in ("fail", "skip", "reply"):
         raise TopologyError(
-            f'on_error: {given!r} is no policy; use "fail", "skip", retry(...) or dead_letter(...)'
+            f'on_error: {given!r} is no policy; use "fail", "skip", "reply", retry(...) or '
+            "dead_letter(...)"
         )
     return Policy(given)

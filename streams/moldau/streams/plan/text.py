@@ -105,6 +105,8 @@ def describe(step: Step) -> str:
         parts.append(f"of {', '.join(topics)}")
     if isinstance(operation, op.Sink):
         parts.append(f"to {operation.topic or 'a topic for each record'}")
+    if isinstance(operation, op.Reply):
+        parts.append("to the topic that the request names")
     if isinstance(operation, op.Select):
         columns = operation.columns
         made = [f"{name}={typed}" for name, typed in columns if str(typed) != name]
@@ -122,7 +124,7 @@ def describe(step: Step) -> str:
     if looked_up := (*step.lookups, *getattr(operation, "global_tables", ())):
         parts.append(f"looks up {', '.join(looked_up)}")
     text = " ".join(parts)
-    if not isinstance(operation, op.Sink):
+    if not isinstance(operation, op.Sink | op.Reply):
         text += f" -> ({type_name(step.key_type)}, {type_name(step.value_type)})"
     if stores := stores_of(step):
         text += f" [{', '.join(store.name for store in stores)}]"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from moldau.errors import without_frames
 from moldau.runtime import Runtime
+from moldau.streams.durations import Duration
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.lifecycle import Lifecycle
 from moldau.streams.query.questions import NotHere, PositionQuestion, Question, StoreUnavailable
@@ -117,8 +118,23 @@ class QueriedWorker(Protocol):
     async def ask(self, store: str, question: Question | PositionQuestion) -> Any: ...
 
 
+class AsksApps(Protocol):
+    """What sends requests for an app, and waits for replies."""
+
+    async def ask(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        type: Any = Any,
+        timeout: Duration = "30s",  # noqa: ASYNC109 - it has its own error
+    ) -> Any: ...
+
+
 class _Worker(NamedTuple):
     answers: QueriedWorker
+    asker: AsksApps | None
     loop: asyncio.AbstractEventLoop
     asking: set[asyncio.Task[Any]]
 
@@ -132,9 +148,10 @@ class Running:
         self.life = Lifecycle(app)
         """The state of the app here, and what its user says about it."""
 
-    def attach(self, answers: QueriedWorker) -> None:
-        """Send questions to this worker, on this event loop, from now on."""
-        self._worker.set_result(_Worker(answers, asyncio.get_running_loop(), set()))
+    def attach(self, answers: QueriedWorker, asker: AsksApps | None = None) -> None:
+        """Send questions to this worker, and requests with `asker`, on this event loop, from now
+        on."""
+        self._worker.set_result(_Worker(answers, asker, asyncio.get_running_loop(), set()))
 
     def detach(self) -> None:
         """Remove the worker, which stops, and cancel its open questions."""
@@ -154,7 +171,7 @@ class Running:
                 f"app={self._app}: this is the worker's own event loop: "
                 "use app.query_async(...) and await its answers"
             )
-        work = self._answer(worker, store, question, wait_s)
+        work = self._tracked(worker, _patiently(worker.answers, store, question, wait_s))
         try:
             return asyncio.run_coroutine_threadsafe(work, worker.loop).result()
         except Cancelled:
@@ -166,21 +183,38 @@ class Running:
         """Query a store from a coroutine on any event loop; wait up to `wait_s` for it."""
         clock = asyncio.get_running_loop().time
         end = clock() + wait_s
+        worker = await self._started(end)
+        work = _patiently(worker.answers, store, question, end - clock())
+        return await self._on_loop(worker, work)
+
+    async def request(
+        self, send: Callable[[AsksApps], Coroutine[Any, Any, Any]], wait_s: float
+    ) -> Any:
+        """Send a request with the asker of the worker, from a coroutine on any event loop; wait up
+        to `wait_s` until it runs."""
+        worker = await self._started(asyncio.get_running_loop().time() + wait_s)
+        assert worker.asker is not None, "a worker that is attached to its app has an asker"
+        return await self._on_loop(worker, send(worker.asker))
+
+    async def _started(self, end: float) -> _Worker:
+        """Return the worker as soon as it runs. Raise StoreUnavailable if that is not before `end`,
+        by the clock of this event loop."""
         while not self._worker.done():
-            if clock() >= end:
+            if asyncio.get_running_loop().time() >= end:
                 raise self._not_running()
             await asyncio.sleep(_AGAIN_S)
-        worker = self._worker.result()
-        work = self._answer(worker, store, question, end - clock())
-        if _running_loop() is worker.loop:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, worker.loop))
+        return self._worker.result()
 
-    async def _answer(
-        self, worker: _Worker, store: str, question: Question | PositionQuestion, wait_s: float
-    ) -> Any:
-        """Query the worker; runs on its event loop."""
-        task = asyncio.ensure_future(_patiently(worker.answers, store, question, wait_s))
+    async def _on_loop(self, worker: _Worker, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run something on the event loop of the worker."""
+        tracked = self._tracked(worker, work)
+        if _running_loop() is worker.loop:
+            return await tracked
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(tracked, worker.loop))
+
+    async def _tracked(self, worker: _Worker, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run something that ends with the worker; runs on its event loop."""
+        task = asyncio.ensure_future(work)
         worker.asking.add(task)
         task.add_done_callback(worker.asking.discard)
         try:

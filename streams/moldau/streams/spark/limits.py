@@ -18,6 +18,7 @@ _ELSEWHERE = "run the app on the embedded engine"
 REFUSED: Final[Mapping[str, str]] = {
     "process(...)": "process(...) may set timers, which only run between batches",
     "idle=...": "idle=... closes windows by the wall clock, which stands still between batches",
+    "reply()": "reply() is for requests that are waited for, and a batch comes later",
     "topics by pattern": "a batch has fixed topics: name the topics of the stream",
     "version=...": "values of earlier versions are migrated by workers of the embedded engine",
     "global_store(...)": "global_store(...) runs an operator on each record once in each worker, "
@@ -118,6 +119,8 @@ def _refusal(step: Step) -> str | None:
     operation = step.operation
     if isinstance(operation, op.Process):
         return REFUSED["process(...)"]
+    if isinstance(operation, op.Reply):
+        return REFUSED["reply()"]
     if any(store.version > 1 for store in stores_of(step)):
         return REFUSED["version=..."]
     if getattr(operation, "idle_ms", None) is not None:

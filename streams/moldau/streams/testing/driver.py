@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from moldau.deferred import dataclass
 from moldau.records import partition_for_key
+from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import EmitsPending
@@ -25,8 +26,9 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.placement import declared_by
 from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.replies import ReplyAddress, result_of
 from moldau.streams.plan.topology import Topology, to_keep
-from moldau.streams.problems import StreamsError
+from moldau.streams.problems import ReplyTimeout, StreamsError
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.asking import Query
 from moldau.streams.query.questions import PositionQuestion, Question
@@ -41,6 +43,9 @@ from moldau.streams.state.spec import StoreSpec
 from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
 from moldau.streams.worker.calls import finish_together
+
+_REPLIES: Final = "driver-replies"
+_REPLY_STEP_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,7 @@ class Driver:
         # Whether a commit waits for another attempt of an emit.
         self._is_held = False
         self.is_paused = False
+        self._requests = 0
         self._backings: dict[tuple[str, int], MemoryBacking] = {}
         self._global_tables: dict[str, GlobalStore] = {}
         self._global_logs: defaultdict[str, list[tuple[Chunk, int]]] = defaultdict(list)
@@ -199,6 +205,35 @@ class Driver:
         )
         self.run()
         self.commit()
+
+    def ask(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        type: Any = Any,
+        timestamp: int | None = None,
+        timeout: Duration = 0,
+    ) -> Any:
+        """Send one request to the app, run it to the end, and return its reply, as `Streams.ask`
+        does. Raise ReplyTimeout if it sends none, also while the clock advances by `timeout`."""
+        self._requests += 1
+        address = ReplyAddress(_REPLIES, 0, self._requests.to_bytes(16))
+        wanted = address.request_headers()
+        self.pipe(topic, value, key=key, timestamp=timestamp, headers=wanted)
+        end_ms = self.now_ms + milliseconds(timeout, "ask timeout")
+        while True:
+            for _, reply, _, found in self.read_bytes(_REPLIES):
+                if tuple(found)[:1] == wanted[-1:]:
+                    return result_of(topic, found, reply, type)
+            if self.now_ms >= end_ms:
+                break
+            self.advance(min(_REPLY_STEP_MS, end_ms - self.now_ms))
+        raise ReplyTimeout(
+            f"topic={topic}: the app sends no reply: see that it ends in reply(), and that its "
+            f"reply_topics allow {_REPLIES}"
+        )
 
     def positions(self) -> dict[str, int]:
         """Return the next offset of each input; of several partitions as "TOPIC-PARTITION"."""

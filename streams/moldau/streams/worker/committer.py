@@ -11,7 +11,7 @@ before.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from moldau.client import Consumer, Deliveries, KafkaError, OffsetAndMetadata, Producer
@@ -80,6 +80,17 @@ class CommitReverted(Exception):
     """Nothing that was sent since the last commit counts: the tasks begin again from there."""
 
 
+class ExistingTopic(Protocol):
+    """What is known of a topic that exists."""
+
+    @property
+    def partitions(self) -> int: ...
+
+
+Existing = Callable[[Collection[str]], Awaitable[Mapping[str, ExistingTopic]]]
+"""existing(topics): those of some topics that exist."""
+
+
 class Committer(Protocol):
     """Writes outputs, changes and offsets of all tasks of one worker."""
 
@@ -130,8 +141,11 @@ class Committer(Protocol):
 class RecordSender:
     """The part of a committer that sends records with a producer."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, existing: Existing) -> None:
         self.producer = producer
+        self._existing = existing
+        self._widths: dict[str, int] = {}
+        """The partition counts of topics of replies."""
         self._found: set[str] = set()
         """The topics that are known to exist."""
 
@@ -147,8 +161,12 @@ class RecordSender:
 
     async def send(self, outputs: Outputs) -> None:
         """Send the outputs, without waiting until they are acknowledged."""
-        if outputs.topic not in self._found:
+        if outputs.is_reply:
+            outputs = await self._receivable(outputs)
+        elif outputs.topic not in self._found:
             await self.find(outputs.topic)
+        if not len(outputs):
+            return
         partitions = outputs.partitions
         if outputs.partitioning is not None:
             partitions = outputs.chosen(len(await self.producer.partitions(outputs.topic)))
@@ -160,6 +178,33 @@ class RecordSender:
             timestamps_ms=outputs.timestamps,
             partition=partitions or None,
         )
+
+    async def _receivable(self, outputs: Outputs) -> Outputs:
+        """Return the replies that have a topic and a partition. Requests name those, so what there
+        is not must not stop the app."""
+        topic = outputs.topic
+        if topic not in self._widths:
+            try:
+                found = await self._existing([topic])
+            except KafkaError as error:
+                if error.retriable:
+                    raise
+                found = {}
+            if topic not in found:
+                LOG.warning("streams: a request wants its reply in %s, which does not exist", topic)
+                return Outputs(topic)
+            self._widths[topic] = found[topic].partitions
+        count = self._widths[topic]
+        beyond = [each for each in outputs.partitions if each is not None and each >= count]
+        if not beyond:
+            return outputs
+        LOG.warning(
+            "streams: a request wants its reply in %s-%d: it has %d partitions",
+            topic,
+            beyond[0],
+            count,
+        )
+        return outputs.where([each is None or each < count for each in outputs.partitions])
 
     async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
         """Send changes of a store to its changelog, without waiting until they are acknowledged."""
@@ -187,9 +232,10 @@ class AtLeastOnce:
 
     is_atomic = False
 
-    def __init__(self, producer: Producer, consumer: Consumer) -> None:
+    def __init__(self, producer: Producer, consumer: Consumer, existing: Existing) -> None:
+        """`existing` returns those of some topics that exist."""
         self._consumer = consumer
-        self._sending = RecordSender(producer)
+        self._sending = RecordSender(producer, existing)
         self._are_texts_refused = False
         self.find = self._sending.find
         self.send = self._sending.send

@@ -157,7 +157,7 @@ class Door:
     def _committer(self, settings: AppSettings, member: str, runtime: Runtime) -> Committer:
         given = {"client.id": member, **settings.patient("producer")}
         if not settings.is_exactly_once:
-            return AtLeastOnce(Producer(given, runtime=runtime), self.consumer)
+            return AtLeastOnce(Producer(given, runtime=runtime), self.consumer, self.topics)
         within = {"transaction.timeout.ms": str(settings.transaction_timeout_ms)}
         of_transactions = {**given, **within, "transactional.id": member}
         make = partial(Producer, of_transactions, runtime=runtime)

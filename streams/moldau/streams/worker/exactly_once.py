@@ -10,7 +10,7 @@ outcome that is not known is settled by a new producer of the same id before any
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -36,12 +36,12 @@ from moldau.streams.worker.committer import (
     WITHOUT_TEXTS,
     CommitReverted,
     CommittedOffset,
+    Existing,
     MembershipLost,
     RecordSender,
     TopicPartition,
 )
 
-Existing = Callable[[Collection[str]], Awaitable[Mapping[str, object]]]
 _LOOK_S: Final = 2.0
 _OFFSETS_S: Final = 10.0
 """How long the offsets of a transaction may take."""
@@ -91,7 +91,7 @@ class ExactlyOnce:
         self._make_producer = make_producer
         self._consumer = consumer
         self._runtime = runtime
-        self._sending = RecordSender(make_producer())
+        self._sending = RecordSender(make_producer(), existing)
         self._are_texts_refused = False
         self._is_open = False
         self._is_broken = False
@@ -211,7 +211,7 @@ class ExactlyOnce:
                 self._is_broken = True
         if self._is_broken:
             await self._sending.producer.aclose(abort=True)
-            self._sending = RecordSender(self._make_producer())
+            self._sending = RecordSender(self._make_producer(), self._existing)
             await self._sending.producer.start()
         self._is_open = self._is_broken = False
 

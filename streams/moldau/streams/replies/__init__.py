@@ -1,0 +1,1 @@
+"""Requests to apps, and the replies to them."""
