@@ -192,5 +192,6 @@ def test_replies_do_not_depend_on_batches(batch: int) -> None:
 def test_plans_show_replies() -> None:
     plan = roots().plan()
     assert "reply: reply to the topic that the request names" in explain_text(plan)
-    assert "reply" in refusals(plan)
+    assert list(refusals(plan)) == ["reply"]
+    assert 'on_error="reply"' in refusals(roots(on_error=retry(1, then="reply")).plan())
     assert "reply" in draw_svg(plan)

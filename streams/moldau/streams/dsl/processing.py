@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from moldau.streams.dsl.calls import NO_TYPE
 from moldau.streams.dsl.joins import GlobalRows
@@ -24,17 +24,24 @@ Make = Callable[[Context], Any]
 Stores = Sequence[StateStore | Table[Any, Any] | GlobalRows]
 
 
+class UserOperator(NamedTuple):
+    """What makes a user's operator, the stores that it uses, and its name."""
+
+    make: Make
+    stores: Stores
+    name: str | None
+
+
 def process_step(
     node: Node,
-    make: Make,
-    stores: Stores,
-    *,
-    name: str | None,
+    operator: UserOperator,
     types: tuple[Any, Any],
+    *,
     on_error: Policy | str | None,
     output: op.ProcessOutput = op.ProcessOutput.RECORDS,
 ) -> Step:
     """Add the step of a user's operator, and return it. `types` are those of key and value."""
+    make, stores, name = operator
     if stores and not name:
         raise TopologyError('process: it has stores, so give it a name: process(..., name="...")')
     graph = node._graph
@@ -79,10 +86,8 @@ def row_steps(table: Node, make: Make, stores: Stores, *, name: str, options: Ta
     emit = emit_of(graph, options, "process_values")
     made = process_step(
         table,
-        make,
-        stores,
-        name=f"{claimed}-process",
-        types=(NO_TYPE, kind),
+        UserOperator(make, stores, f"{claimed}-process"),
+        (NO_TYPE, kind),
         on_error=options.get("on_error"),
         output=op.ProcessOutput.ROWS,
     )

@@ -20,6 +20,7 @@ from moldau.streams.dsl.options import (
     store_of,
 )
 from moldau.streams.dsl.processing import Stores as Stores
+from moldau.streams.dsl.processing import UserOperator as UserOperator
 from moldau.streams.dsl.processing import process_step as process_step
 from moldau.streams.dsl.processing import row_steps as row_steps
 from moldau.streams.dsl.selections import addition, expression_call, result_record, selection
@@ -337,7 +338,7 @@ class Stream(Node, Generic[K, V]):
         share, and tables, whose rows it reads. They are those of the partition of the record's key;
         a global table or store is there in full.
         """
-        step = process_step(self, make, stores, name=name, types=(key, type), on_error=on_error)
+        step = process_step(self, UserOperator(make, stores, name), (key, type), on_error=on_error)
         return Stream(self._graph, step)
 
     def repartition(

@@ -89,9 +89,9 @@ class Table(Node, Generic[K, V]):
         `record.value` is the new value, None for a deletion, and `record.old` the one that the
         table emitted before. `stores` and `key` are those of `Stream.process`.
         """
-        from moldau.streams.dsl.stream import Stream, process_step
+        from moldau.streams.dsl.stream import Stream, UserOperator, process_step
 
-        step = process_step(self, make, stores, name=name, types=(key, type), on_error=on_error)
+        step = process_step(self, UserOperator(make, stores, name), (key, type), on_error=on_error)
         return Stream(self._graph, step)
 
     def process_values(

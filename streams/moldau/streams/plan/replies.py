@@ -1,8 +1,8 @@
 """The headers of a request that wants a reply, and those of the reply. Pure.
 
-They are those of Spring's ReplyingKafkaTemplate. Where a reply goes is said by whoever writes the
-request, so an app sends replies only to topics that it allows: a header must not lead it to write
-to any topic that it has a right to.
+They are those of Spring's ReplyingKafkaTemplate. The writer of a request says where its reply
+goes, so an app sends replies only to topics that it allows: a header must not lead it to write to
+any topic that it has a right to.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ from moldau.streams.worker.settings import AppSettings, app_settings, replicatio
 
 _PARTITIONS: Final = 4
 _CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": "3600000"}
-"""Settings of a topic of replies: what was not read in an hour is waited for by nobody."""
+"""Settings of a topic of replies: no request waits longer than an hour."""
 _ID_BYTES: Final = 16
 _POLL_S: Final = 10.0
 _AGAIN_S: Final = 0.05
 _CLOSE_S: Final = 5.0
 
 
-class Reply(NamedTuple):
+class ReceivedReply(NamedTuple):
     """A reply as it came."""
 
     headers: Headers
@@ -77,7 +77,7 @@ class Asker:
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._left = AsyncExitStack()
-        self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
+        self._waiting: dict[bytes, asyncio.Future[ReceivedReply]] = {}
 
     @classmethod
     def of(cls, name: str, settings: AppSettings, runtime: Runtime) -> Asker:
@@ -116,7 +116,7 @@ class Asker:
         """
         limit_ms = milliseconds(timeout, "ask timeout")
         record = encoded(key), encoded(value), tuple(headers)
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ReceivedReply] = asyncio.get_running_loop().create_future()
         sent: list[str] = []
         try:
             async with within(limit_ms / 1000):
@@ -149,7 +149,7 @@ class Asker:
         self,
         topic: str,
         record: tuple[bytes | None, bytes | None, Headers],
-        future: asyncio.Future[Reply],
+        future: asyncio.Future[ReceivedReply],
         sent: list[str],
     ) -> None:
         """Send a request, note in `sent` where it is, and wait until `future` has the reply."""
@@ -247,7 +247,7 @@ class Asker:
             found = dict(headers).get(CORRELATION_ID)
             future = None if found is None else self._waiting.get(found)
             if future is not None and not future.done():
-                future.set_result(Reply(headers, value))
+                future.set_result(ReceivedReply(headers, value))
 
 
 async def _close(producer: Producer) -> None:

@@ -11,6 +11,7 @@ from moldau.streams.plan.description import description
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.policies import FAIL, REPLY
 from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
 
@@ -50,6 +51,8 @@ def refusals(plan: Plan) -> dict[str, str]:
     found |= {table.store.name: REFUSED["global_store(...)"] for table in stores}
     for pattern in patterns_of(plan):
         found[pattern] = REFUSED["topics by pattern"]
+    if any(program.on_error.then == REPLY.then for program in plan.programs):
+        found['on_error="reply"'] = REFUSED["reply()"]
     for program in plan.programs:
         for step in program.steps:
             reason = _refusal(step)
@@ -119,7 +122,7 @@ def _refusal(step: Step) -> str | None:
     operation = step.operation
     if isinstance(operation, op.Process):
         return REFUSED["process(...)"]
-    if isinstance(operation, op.Reply):
+    if isinstance(operation, op.Reply) or (step.on_error or FAIL).then == REPLY.then:
         return REFUSED["reply()"]
     if any(store.version > 1 for store in stores_of(step)):
         return REFUSED["version=..."]

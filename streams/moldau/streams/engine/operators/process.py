@@ -18,7 +18,7 @@ from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers, checked_headers
 from moldau.streams.engine.operator import NEVER, UNKNOWN_TIME, Clock, Current, Operator
 from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStore, UserStores
-from moldau.streams.engine.row_functions import UpdateCheck
+from moldau.streams.engine.row_functions import UpdateCheck, leaving_out
 from moldau.streams.plan.operations import Process, ProcessOutput
 from moldau.streams.problems import StreamsError
 from moldau.streams.serdes.awaitables import true_unless_awaitable
@@ -195,6 +195,10 @@ class ProcessOperator(Operator):
         self.makes_rows = operation.output is ProcessOutput.ROWS
         self._is_of_table = operation.is_of_table
         self._leaves_out = leaves_out
+        check = None if leaves_out is None else self._is_left_out
+        self._made = leaving_out(self._make_row, check, None)
+        self._mark = 0
+        """Where the change that runs began in the undo log."""
         self.refusals: Mapping[str, str] = _OF_ROWS if self.makes_rows else {}
         """Why the operator cannot "forward" or "schedule" where it stands."""
         self.record: Record | None = None
@@ -253,16 +257,19 @@ class ProcessOperator(Operator):
 
     def _on_row(self, key: Any, value: Any, old: Any, time: int, headers: Headers | None) -> None:
         """Pass on the row that the operator makes. One that is left out is deleted."""
-        mark = 0 if self.undo is None else len(self.undo)
-        try:
-            row = self._run(Record(key, value, time, tuple(headers or ()), old))
-            if row is not None:
-                true_unless_awaitable(row)
-        except Exception as error:
-            if self._leaves_out is None or not self._leaves_out(error, mark):
-                raise
-            row = None
+        self._mark = 0 if self.undo is None else len(self.undo)
+        row = self._made(Record(key, value, time, tuple(headers or ()), old))
         self.forward(key, row, time, headers)
+
+    def _make_row(self, record: Record) -> Any:
+        row = self._run(record)
+        if row is not None:
+            true_unless_awaitable(row)
+        return row
+
+    def _is_left_out(self, error: Exception) -> bool:
+        assert self._leaves_out is not None
+        return self._leaves_out(error, self._mark)
 
     def _run(self, record: Record) -> Any:
         """Return what the user's operator returns for a record."""
