@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import moldau.streams
-from moldau.streams import Context, Grouped, Stream, Streams, Table
+from moldau.streams import Asker, Context, Grouped, Stream, Streams, Table
 from moldau.streams.dsl.grouped import Cogrouped
 from moldau.streams.dsl.table import GroupedTable
 from tests.streams.kafka.page import PAGE, rows
 
-_CLASSES = (Streams, Stream, Table, Grouped, GroupedTable, Cogrouped, Context)
+_CLASSES = (Streams, Stream, Table, Grouped, GroupedTable, Cogrouped, Context, Asker)
 _CALL = re.compile(r"\b([a-z_]+)\(")
 
 
@@ -54,7 +54,7 @@ def test_the_names_that_the_tables_give_are_there() -> None:
 def test_each_operator_that_kafka_streams_has_is_in_the_table() -> None:
     more = {
         "sum", "min", "max", "mean", "collect", "distinct", "top_k", "late",  # below the table
-        "map_batch", "select", "with_columns", "agg",
+        "map_batch", "select", "with_columns", "agg", "reply",
     }  # fmt: skip
     operators = set().union(*map(public, (Stream, Table, Grouped)))
 

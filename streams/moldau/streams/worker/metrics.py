@@ -132,7 +132,8 @@ class WorkerMetrics:
         self._dropped = _Series(
             counters(
                 "moldau.streams.records.dropped",
-                "Records left out: skipped or dead-lettered by a policy, too late, without a key.",
+                "Records left out: skipped or dead-lettered by a policy, too late, without a key; "
+                "replies to topics that are not allowed.",
                 labels=("task", "reason", "operator"),
             )
         )
