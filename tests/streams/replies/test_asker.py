@@ -84,6 +84,8 @@ async def test_many_requests_are_answered_each_with_its_own_reply(
             await one.ask(topic, -4, key="a")
         with pytest.raises(StreamsError, match="the reply is no "):
             await one.ask(topic, 4, key="a", type=dict[str, int])
+        await one.aclose()
+        assert await one.ask(topic, 25, key="a") == 5, "a closed one connects anew"
 
 
 async def test_no_reply_and_no_topic_are_told_apart(

@@ -45,6 +45,7 @@ class ReceivedReply(NamedTuple):
 class _Connection(NamedTuple):
     """What an asker has while it is connected."""
 
+    runtime: Runtime
     where: TopicPartition
     producer: Producer
     reading: asyncio.Task[None]
@@ -153,9 +154,8 @@ class Asker:
         sent: list[str],
     ) -> None:
         """Send a request, note in `sent` where it is, and wait until `future` has the reply."""
-        where, producer, reading = await self._connected()
-        assert self._runtime is not None
-        correlation_id = self._runtime.random.randbytes(_ID_BYTES)
+        runtime, where, producer, reading = await self._connected()
+        correlation_id = runtime.random.randbytes(_ID_BYTES)
         address = ReplyAddress(where.topic, where.partition, correlation_id)
         key, value, headers = record
         self._waiting[correlation_id] = future
@@ -188,7 +188,10 @@ class Asker:
     # Connection
 
     async def _connected(self) -> _Connection:
+        """Connect, unless that is done. It is done anew after the reading of replies has failed."""
         async with self._connecting:
+            if self._connection is not None and self._connection.reading.done():
+                await self.aclose()
             if self._connection is None:
                 async with AsyncExitStack() as left:
                     self._connection = await self._connect(left)
@@ -196,11 +199,11 @@ class Asker:
             return self._connection
 
     async def _connect(self, left: AsyncExitStack) -> _Connection:
-        if self._runtime is None:
+        runtime = self._runtime
+        if runtime is None:
             from moldau.runtime.real import RealRuntime
 
-            self._runtime = await left.enter_async_context(RealRuntime("asker"))
-        runtime = self._runtime
+            runtime = await left.enter_async_context(RealRuntime("asker"))
         async with Admin(self._settings.of("admin"), runtime=runtime) as admin:
             where = TopicPartition(
                 self.topic, runtime.random.randrange(await self._partitions(admin))
@@ -218,7 +221,7 @@ class Asker:
         left.push_async_callback(_close, producer)
         reading = runtime.spawn(self._read(reader), name="replies", reported=False)
         left.push_async_callback(_cancel, reading)
-        return _Connection(where, producer, reading)
+        return _Connection(runtime, where, producer, reading)
 
     async def _partitions(self, admin: Admin) -> int:
         """Return the partition count of the topic of replies. It is created if it is missing."""
