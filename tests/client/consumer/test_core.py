@@ -395,11 +395,11 @@ def test_one_old_answer_changes_nothing_of_what_is_read_when_the_right_one_is_ba
     at(made).seek(5)
     named(made, OLD)
     assert made.ready(0.0).is_stale is by_id
-    assert (made.troubles() != {}) is by_id
+    assert (made.troubles(None) != {}) is by_id
     named(made, NEW)
     position = at(made)
     assert (position.state, position.position) == (PositionState.READING, 3), "where its user is"
-    assert made.troubles() == {}
+    assert made.troubles(None) == {}
 
 
 def test_what_others_may_have_read_on_is_not_gone_on_with_when_an_old_answer_is_over() -> None:
@@ -486,7 +486,7 @@ def test_a_position_without_a_leader_is_tried_when_there_is_one() -> None:
     made.metadata.topics["t"] = cluster(leader=-1).topics["t"]
     ready = made.ready(0.0)
     assert (list(ready.fetches), ready.is_stale) == ([], True)
-    assert made.troubles().keys() == {T0}
+    assert made.troubles(None).keys() == {T0}
     new_leader(made)
     assert list(fetches(made)) == [1]
 

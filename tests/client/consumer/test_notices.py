@@ -11,6 +11,7 @@ import pytest
 from moldau.client import TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchRequest
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.runtime import Runtime
@@ -173,6 +174,29 @@ def test_a_coordinator_that_is_away_for_long_is_told_once(kind: str, said: Any) 
     (line,) = said()
     assert "coordinator gave no answer for 10 s" in line
     assert "group='g'" in line
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_member_without_partitions_that_reaches_no_broker_has_that_trouble(kind: str) -> None:
+    """Also of topics that it knows: a service must not look ready meanwhile."""
+
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, group_id="g", **OPTIONS[kind]) as reader:
+            cut = world.cluster.cut_answers
+            assert len(await reader.partitions("t")) == 1
+            cut[FindCoordinatorRequest] = cut[MetadataRequest] = 10**6
+            await reader.subscribe(["t"])
+            assert await reader.poll(5.0) == []
+            [(where, error)] = reader.troubles().items()
+            assert (where, error.context["topic"]) == (TopicPartition("t", -1), "t")
+            cut[FindCoordinatorRequest] = cut[MetadataRequest] = 0
+            await reader.poll(5.0)
+            assert reader.assignment == [TopicPartition("t", 0)]
+            assert reader.troubles() == {}
+
+    with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
+        world.run_client(main)
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)

@@ -66,7 +66,7 @@ from moldau.client.consumer.position import (
 from moldau.client.consumer.progress import ReadProgress
 from moldau.client.consumer.records import FetchedRecords, PartitionRecords
 from moldau.client.consumer.topic_identity import Former, TopicIdentity
-from moldau.client.group.missing import MissingTopics, unheard_of
+from moldau.client.group.missing import MissingTopics, unreachable
 from moldau.client.group.subscription import Interest
 from moldau.deferred import dataclass
 from moldau.errors import MoldauError
@@ -550,12 +550,15 @@ class ConsumerCore:
 
     # Troubles
 
-    def troubles(self) -> dict[TopicPartition, KafkaError]:
-        """Return the errors that keep partitions from being read at present."""
+    def troubles(self, of_group: KafkaError | None) -> dict[TopicPartition, KafkaError]:
+        """Return the errors that keep partitions from being read at present. `of_group` is why the
+        coordinator does not answer; None if it does."""
         own = {
             each.where: each.trouble for each in self.positions.values() if each.trouble is not None
         }
-        unheard = unheard_of(self.interest.names, self.metadata, self.blind_for)
+        # A topic with a partition here has the trouble of that partition.
+        others = self.interest.names - {each.topic for each in self.positions}
+        unheard = unreachable(others - self.metadata.refused.keys(), self.blind_for or of_group)
         return own | self._missing.troubles | unheard
 
     # Records out

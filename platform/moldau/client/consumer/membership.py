@@ -178,6 +178,11 @@ class ConsumerGroup:
         self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
 
     @property
+    def trouble(self) -> KafkaError | None:
+        """Why the coordinator does not answer; None if it does."""
+        return self._session.trouble
+
+    @property
     def member_id(self) -> str:
         """The member id; empty while it is not a member."""
         return self.member.identity.member_id

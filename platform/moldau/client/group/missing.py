@@ -27,14 +27,21 @@ def unheard_of(
 ) -> dict[TopicPartition, KafkaError]:
     """Return the error of each topic that no metadata response has covered yet. `blind_for` is why
     metadata do not come; None if they do."""
+    heard_of = metadata.topics.keys() | metadata.refused.keys()
+    return unreachable(set(names) - heard_of, blind_for)
+
+
+def unreachable(
+    names: Iterable[str], blind_for: KafkaError | None
+) -> dict[TopicPartition, KafkaError]:
+    """Return the error of each of these topics while metadata do not come."""
     if blind_for is None:
         return {}
-    heard_of = metadata.topics.keys() | metadata.refused.keys()
     return {
         TopicPartition(name, _NO_PARTITION): KafkaError(
             blind_for.code, blind_for.reason, **{**blind_for.context, "topic": name}
         )
-        for name in sorted(set(names) - heard_of)
+        for name in sorted(names)
     }
 
 

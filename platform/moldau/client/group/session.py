@@ -75,6 +75,8 @@ class GroupSession:
         self._asking: Ask | None = None
         self._is_ending = False
         self._unreached_since: float | None = None
+        self.trouble: KafkaError | None = None
+        """Why the last request got no answer; None if it got one."""
 
     @property
     def is_alive(self) -> bool:
@@ -114,10 +116,10 @@ class GroupSession:
                 ask.request, ask.response, lane=MEMBERSHIP, timeout_s=ask.timeout_s
             )
             self._coordinator.note(getattr(answer, "error_code", 0))
-            self._unreached_since = None
+            self._unreached_since = self.trouble = None
         except KafkaError as error:
             self._note_unreached(error)
-            answer = _maybe_later(without_frames(error))
+            answer = self.trouble = _maybe_later(without_frames(error))
         finally:
             self._asking = None
         self._core.on_answer(answer, self._clock.monotonic())
