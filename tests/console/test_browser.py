@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 PAGES: Final = (
     "/",
+    "/risks",
     "/topics",
     "/topics/orders",
     "/topics/orders/messages",

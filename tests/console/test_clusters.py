@@ -39,6 +39,7 @@ from tests.console.shown import use
 ADDRESS = re.compile(r'\s(?:href|src|action|hx-get|hx-post|data-tail)="([^"]*)"')
 PAGES = (
     "/",
+    "/risks",
     "/topics",
     "/topics/orders",
     "/topics/orders/messages",

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.console.pages import risks
 from moldau.console.pages.texts import SHOWN_BYTES
 from moldau.console.search.sweep import SHOWN
 from moldau.console.server import served
@@ -46,6 +47,28 @@ def test_the_cluster_with_its_brokers_and_quorum() -> None:
         assert "controller" in page.text
         assert "Led by node" in page.text
         assert "default-src 'self'" in page.headers["content-security-policy"]
+
+    on_a_used_cluster(check)
+
+
+def test_what_is_at_risk_if_a_node_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(client: httpx2.AsyncClient, broker: EmbeddedBroker) -> None:
+        assert "/risks" in (await client.get("/")).text
+        found = [
+            [cell.strip() for cell in row] for row in Cells(await risks_of(client)).rows if row
+        ]
+        assert ["node 1", "unreadable", "orders", "0, 1", "its only replica"] in found
+        assert any(row[1] == "no quorum" for row in found)
+        (commits,) = (row for row in found if row[2] == "__consumer_offsets")
+        assert commits[3].endswith("19 and 30 more")
+        assert commits[4].endswith("groups cannot commit, join or begin")
+        monkeypatch.setattr(risks, "TOPICS_MAX", 0)
+        assert "more than 0 topics" in await risks_of(client)
+
+    async def risks_of(client: httpx2.AsyncClient) -> str:
+        page = await client.get("/risks")
+        assert page.status_code == 200
+        return page.text
 
     on_a_used_cluster(check)
 
@@ -298,6 +321,7 @@ def test_every_page_has_its_parts_for_keyboard_and_reader() -> None:
     async def check(client: httpx2.AsyncClient, broker: EmbeddedBroker) -> None:
         for path in (
             "/",
+            "/risks",
             "/topics",
             "/topics/orders",
             "/topics/orders/messages",

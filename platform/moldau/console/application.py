@@ -42,6 +42,7 @@ from moldau.console.pages.messages import MessagePages
 from moldau.console.pages.pipelines import Pipelines
 from moldau.console.pages.rendering import BadForm, Renderer, asset
 from moldau.console.pages.rights import Rights
+from moldau.console.pages.risks import Risks
 from moldau.console.pages.schemas import Schemas
 from moldau.console.pages.streams import Streams
 from moldau.console.pages.topic_changes import TopicChanges
@@ -293,6 +294,7 @@ def make_application(
         look("/", pages.cluster),
         *charts.rows(),
         look("/brokers/{id}", Brokers(connection, renderer, charts).broker),
+        look("/risks", Risks(connection, renderer).list),
         look("/topics/{name}/readers", TopicReaders(connection, renderer).readers),
         *_of_topics(pages, MessagePages(connection, renderer)),
         *TopicChanges(connection, renderer).rows(),
