@@ -102,6 +102,7 @@ EXCEPTIONS: Final = {
     "connect start": OF_FILE,
     "connect tap": OF_FILE,
     "console": SERVES,
+    "doctor": "says what every user may see, and that the rest is not known",
     "group list": FILTERED,
     "pipeline down": OF_WORKER,
     "pipeline lint": "reads files; a cluster is only for the tables of --target",
