@@ -37,12 +37,15 @@ class Way:
         self.accepted += 1
         if self.accepted == self.cut_at:
             self.open.clear()
-        await self.open.wait()
         try:
+            await self.open.wait()
             far_reader, far_writer = await asyncio.open_connection(HOST, self.target_port)
         except OSError:
             writer.transport.abort()
             return
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
         both = {writer, far_writer}
         self.writers |= both
         try:

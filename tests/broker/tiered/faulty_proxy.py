@@ -107,9 +107,10 @@ class FaultyProxy:
             with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
                 while await self._serve_one(reader, writer):
                     pass
+                await _ended(writer)
         finally:
             self._tasks.discard(task)
-            writer.close()
+            writer.transport.abort()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Serve a request; return whether the connection goes on."""
@@ -162,9 +163,12 @@ class FaultyProxy:
 
     async def _tear(self, head: bytes, body: bytes) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", self._upstream_port)
-        writer.write(head + body[: len(body) // 2])
-        await writer.drain()
-        writer.close()
+        try:
+            writer.write(head + body[: len(body) // 2])
+            with suppress(ConnectionError):
+                await _ended(writer)
+        finally:
+            writer.transport.abort()
 
     def _fault_for(self, method: str, path: str) -> Fault:
         if self.only not in (None, method) or self.within not in path:
@@ -189,7 +193,13 @@ class FaultyProxy:
                 return answer_head, await _read_chunked(reader)
             return answer_head, await reader.readexactly(_content_length(answer_head))
         finally:
-            writer.close()
+            writer.transport.abort()  # a close would wait for what the server does not take
+
+
+async def _ended(writer: asyncio.StreamWriter) -> None:
+    """Send what was written, and close."""
+    writer.close()
+    await writer.wait_closed()
 
 
 async def _read_chunked(reader: asyncio.StreamReader) -> bytes:
