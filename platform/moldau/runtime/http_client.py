@@ -166,11 +166,15 @@ class _Stream:
         return self
 
     async def aclose(self) -> None:
+        """Close, or abort if the server does not take the rest."""
         self._backend.streams.pop(self, None)
         self._writer.close()
-        with suppress(OSError):
-            async with within(_CLOSE_S):
-                await self._writer.wait_closed()
+        try:
+            with suppress(OSError):
+                async with within(_CLOSE_S):
+                    await self._writer.wait_closed()
+        finally:
+            self._writer.transport.abort()
 
     def get_extra_info(self, name: str) -> object:
         """Return for "is_readable" whether the peer has closed the idle connection, else None."""
