@@ -82,8 +82,10 @@ async def hanging() -> AsyncIterator[int]:
     """Yield the port of a server that takes requests and answers none."""
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+        try:
+            await reader.read()
+        finally:  # also of a client that is there to the end
+            writer.transport.abort()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     async with server:
