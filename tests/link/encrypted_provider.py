@@ -17,10 +17,12 @@ CHUNKS = b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in (BODY[:9], BOD
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer one request, in chunks."""
-    await reader.readuntil(b"grant_type=client_credentials")
-    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS)
-    await writer.drain()
-    writer.close()
+    try:
+        await reader.readuntil(b"grant_type=client_credentials")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS)
+        await writer.drain()
+    finally:
+        writer.close()
 
 
 @asynccontextmanager

@@ -177,8 +177,10 @@ def test_a_receiver_that_does_not_listen_or_not_answer_costs_a_line() -> None:
 
     async def main(runtime: Runtime) -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
+            try:
+                await reader.read()
+            finally:
+                writer.close()
 
         listener = await runtime.network.serve_streams(silent, "127.0.0.1", 0)
         log = Loggers(runtime.clock, lines.append).get("push")

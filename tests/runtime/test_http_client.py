@@ -80,12 +80,14 @@ async def serving(runtime: Runtime, answers: list[bytes]) -> AsyncIterator[str]:
     """Send each answer once, on a connection that ends with the last one; yield the address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            while answers:
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(answers.pop(0))
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                while answers:
+                    await reader.readuntil(b"\r\n\r\n")
+                    writer.write(answers.pop(0))
+                    await writer.drain()
+        finally:
+            writer.close()
 
     listener = await runtime.network.serve_streams(serve, HOST, 0)
     try:
