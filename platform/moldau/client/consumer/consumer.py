@@ -510,10 +510,9 @@ class Consumer(Generic[K, V]):
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """Return why partitions cannot be read at present: their brokers' last errors, or why
-        brokers cannot be reached. The consumer keeps retrying; empty if all is well. A subscribed
-        topic that does not exist, of which no metadata arrive, or that has no partition here while
-        the group's coordinator does not answer, is under partition -1."""
-        return self._core.troubles(None if self._group is None else self._group.trouble)
+        brokers cannot be reached. The consumer keeps retrying; empty if all is well. A topic that
+        does not exist, or has no partition here while no broker answers, is under partition -1."""
+        return self._core.troubles(None if self._group is None else self._group.session.trouble)
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Return Kafka's consumer metrics by group and name:

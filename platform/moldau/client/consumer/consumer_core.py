@@ -551,14 +551,10 @@ class ConsumerCore:
     # Troubles
 
     def troubles(self, of_group: KafkaError | None) -> dict[TopicPartition, KafkaError]:
-        """Return the errors that keep partitions from being read at present. `of_group` is why the
-        coordinator does not answer; None if it does."""
-        own = {
-            each.where: each.trouble for each in self.positions.values() if each.trouble is not None
-        }
-        # A topic with a partition here has the trouble of that partition.
-        others = self.interest.names - {each.topic for each in self.positions}
-        unheard = unreachable(others - self.metadata.refused.keys(), self.blind_for or of_group)
+        """Return the errors that keep partitions from being read; `of_group` is the group's."""
+        own = {at.where: at.trouble for at in self.positions.values() if at.trouble is not None}
+        known = self.metadata.refused.keys() | {each.topic for each in self.positions}
+        unheard = unreachable(self.interest.names - known, self.blind_for or of_group)
         return own | self._missing.troubles | unheard
 
     # Records out

@@ -156,7 +156,7 @@ class ConsumerGroup:
         self.member = make_member()
         self.commits = Commits(self, self._coordinator, settings, fetcher, on_committed)
         self.listener = RebalanceListener()
-        self._session = GroupSession(
+        self.session = GroupSession(
             runtime, self._coordinator, self.member, self._step, self._learn, fetcher.news.set
         )
         self.is_subscribed = False
@@ -176,11 +176,6 @@ class ConsumerGroup:
         self._rebalancing_since: float | None = None
         self._unheard_since: float | None = None
         self.longest_wait_s = max(0.001, settings[rows.max_poll_interval_ms] / 2000)
-
-    @property
-    def trouble(self) -> KafkaError | None:
-        """Why the coordinator does not answer; None if it does."""
-        return self._session.trouble
 
     @property
     def member_id(self) -> str:
@@ -241,12 +236,12 @@ class ConsumerGroup:
         """Subscribe to these topics, from the next rebalance on."""
         self.is_subscribed = True
         self.member.subscribe(wanted)
-        self._session.poke()
+        self.session.poke()
 
     def enforce_rebalance(self, reason: str) -> bool:
         """Make the group rebalance, from the next polls on; False if only the coordinator may."""
         is_possible = self.member.enforce_rebalance(reason)
-        self._session.poke()
+        self.session.poke()
         return is_possible
 
     @property
@@ -275,7 +270,7 @@ class ConsumerGroup:
         """Give everything up and leave the group. Return the listener's error. The user may
         subscribe again before this has ended: then `is_wanted` returns False."""
         self.member.subscribe(MemberSubscription())
-        self._session.poke()
+        self.session.poke()
         failure = await self.run_changes()
         if is_wanted():
             self.is_subscribed = False
@@ -305,8 +300,8 @@ class ConsumerGroup:
                 "a rebalance listener cannot poll: no records are given until it has returned"
             )
         self.member.on_poll(self._clock.monotonic())
-        self._session.begin_or_raise()
-        self._session.poke()
+        self.session.begin_or_raise()
+        self.session.poke()
         if self._errors.unheard or self._runs_on:
             with self._errors.heard():
                 self._errors.raise_first()
@@ -345,7 +340,7 @@ class ConsumerGroup:
         records now: a pending heartbeat may take its whole timeout."""
         self.member.on_commit_refused(identity, code)
         self._look_for_change()
-        self._session.poke()
+        self.session.poke()
 
     async def _change(self, until: float = math.inf) -> bool:
         """Run a change to its end. Return False if the commit before it, or one by the listener,
@@ -413,7 +408,7 @@ class ConsumerGroup:
     def _be_there(self) -> float:
         now = self._clock.monotonic()
         self.member.on_poll(now)
-        self._session.poke()
+        self.session.poke()
         return now
 
     async def _run(
@@ -443,7 +438,7 @@ class ConsumerGroup:
         if change.kind is not Kind.ASSIGNED:
             self._take_over(change)
         self.member.end_change(self._clock.monotonic())
-        self._session.poke()
+        self.session.poke()
 
     def position_is_wanted(self, where: TopicPartition) -> None:
         """Let a listener that requests a position get what is committed: it must not wait for
@@ -548,7 +543,7 @@ class ConsumerGroup:
         topics = self.member.topics_of_interest
         if topics:
             self.member.on_metadata(self._view(topics))
-            self._session.poke()
+            self.session.poke()
 
     # The end
 
@@ -558,7 +553,7 @@ class ConsumerGroup:
         listener's error: its change has ended all the same."""
         with self._errors.heard():
             await self._settle_from_inside()
-            self._session.live_on()
+            self.session.live_on()
             while self._runs_on:
                 await self._change()
             self.member.forgive()
@@ -590,12 +585,12 @@ class ConsumerGroup:
                 await self._settle_from_inside(until)
                 await self._end_change(until)
                 self.member.hold()
-                self._session.live_on()
+                self.session.live_on()
                 await self._say_goodbye(until)
             finally:
                 self.member.leave(is_closing=True)
-                self._session.live_on()
-                await self._session.end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
+                self.session.live_on()
+                await self.session.end(max(_LEAVE_S_MIN, until - self._clock.monotonic()))
             if self._errors.hearers == 1:
                 self._errors.raise_first()
 
