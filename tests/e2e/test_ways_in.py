@@ -174,6 +174,7 @@ def test_a_project_with_django(django: Reader) -> None:
     django.do_line("django-admin startproject")
     django.write(*PROJECT)
     django.do_line("echo 'INSTALLED_APPS")
+    django.do_line("echo 'DATABASES")
     django.do_line("python manage.py makemigrations")
     (port,) = free_ports(1)
     service = Service(port)
