@@ -14,7 +14,6 @@ cannot grow slow unseen.
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 import zlib
@@ -26,7 +25,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests import soak
+from tests import cpu, soak
 from tests.change import day
 
 ROOT: Final = Path(__file__).parent.parent
@@ -36,11 +35,13 @@ DEEP: Final = "deep"
 COSTLY: Final = "costly"
 """Its three tables."""
 HEADER: Final = """\
-# CPU seconds of files of tests, their processes included: of the quick suite and of the deep one;
-# and of costly tests, which would be quick otherwise. `total` is that of the quick suite. Renewed
-# by `make test ARGS="--write-durations"`, and by the same of `make test-deep`; capped by
-# tests/architecture/test_durations.py.
+# CPU seconds of files of tests, their processes included: of the quick suite and of the deep one
+# without hunts and soak; and of costly tests, which would be quick otherwise. `total` is that of
+# the quick suite. Renewed by `make test ARGS="--write-durations"`, and by the same of `make
+# test-deep`; capped by tests/architecture/test_durations.py.
 """
+IN_NO_RUN: Final = frozenset({"hunt", "soak"})
+"""Deep tests that continuous integration leaves out: rows of files are without them."""
 COSTLY_S: Final = 1.0
 """A test that takes more is costly; it is so until it takes less than half."""
 CPU: Final = "cpu_s"
@@ -330,17 +331,18 @@ def mark(items: list[pytest.Item]) -> None:
 def begins(item: pytest.Item | None) -> None:
     """This test runs now, or none."""
     _running[:] = [] if item is None else [item]
-    _before[:] = [cpu_s()]
+    _before[:] = [] if item is None else [_cpu_s(item)]
 
 
-def cpu_s() -> float:
-    """Return the CPU of this process and of those of its children that have ended."""
-    return sum(os.times()[:4])
+def _cpu_s(item: pytest.Item) -> float:
+    """Deep tests have processes that go on behind them: Spark's JVM."""
+    return cpu.of_all() if item.get_closest_marker("deep") else cpu.of_ended()
 
 
 def measure(item: pytest.Item) -> None:
     """Keep what the test has taken since it began; its last report tells the process that leads."""
-    item.user_properties.append((CPU, round(cpu_s() - _before[0], 2)))
+    taken_s = max(_cpu_s(item) - _before[0], 0.0)  # a process that nobody waited for takes its own
+    item.user_properties.append((CPU, round(taken_s, 2)))
 
 
 def measured_s(report: pytest.TestReport) -> float:
@@ -368,12 +370,15 @@ class Durations:
         """Called for each phase of each test, under xdist in the process that leads."""
         suite = DEEP if "deep" in report.keywords else QUICK
         files, tests = self._seconds[suite], self._tests[suite]
-        for name, those in ((report.nodeid.partition("::")[0], files), (report.nodeid, tests)):
-            those[name] = those.get(name, 0.0) + measured_s(report)
+        tests[report.nodeid] = tests.get(report.nodeid, 0.0) + measured_s(report)
+        if not IN_NO_RUN & set(report.keywords):
+            file = report.nodeid.partition("::")[0]
+            files[file] = files.get(file, 0.0) + measured_s(report)
 
     def pytest_sessionfinish(self) -> None:
-        """Writes what takes a second or more, the longest first. A run of the quick suite has all
-        of its files; one of deep tests may have a part, and what it has not seen stays."""
+        """Writes what takes a second or more, the longest first, and of deep files all: what has
+        no row was never measured. A run of the quick suite has all of its files; one of deep tests
+        may have a part, and what it has not seen stays."""
         kept = tomllib.loads(self._path.read_text(encoding="ascii"))
         quick, deep = self._seconds[QUICK], self._seconds[DEEP]
         total = sum(quick.values()) if quick else kept["total"]
@@ -382,7 +387,7 @@ class Durations:
         rows = "\n".join(
             (
                 _rows(QUICK, quick or kept[QUICK]),
-                _rows(DEEP, seen | deep),
+                _rows(DEEP, seen | {file: max(s, LONG_S) for file, s in deep.items()}),
                 _rows(COSTLY, costly(kept[COSTLY], *self._tests.values()), COSTLY_S / 2),
             )
         )

@@ -55,9 +55,14 @@ DEEP_FILE, QUICK_FILE = "tests/conformance/test_kcat.py", "tests/ids/test_ids.py
 
 
 def report(
-    file: str, seconds: float, *, is_deep: bool, when: Literal["call", "teardown"] = "teardown"
+    file: str,
+    seconds: float,
+    *,
+    is_deep: bool,
+    when: Literal["call", "teardown"] = "teardown",
+    marks: tuple[str, ...] = (),
 ) -> pytest.TestReport:
-    keywords: dict[str, Literal[1]] = {"deep": 1} if is_deep else {}
+    keywords: dict[str, Literal[1]] = dict.fromkeys((*marks, "deep") if is_deep else marks, 1)
     properties = [(suites.CPU, seconds)] if when == "teardown" else []
     test = f"{file}::test_a"
     where = (file, 1, "test_a")
@@ -111,6 +116,23 @@ def test_a_run_of_the_quick_suite_renews_all_its_rows(tmp_path: Path) -> None:
     )
 
     assert found == {"total": 1, "files": {QUICK_FILE: 1}, "deep": {DEEP_FILE: 5}, "costly": {}}
+
+
+@pytest.mark.parametrize("mark", ["hunt", "soak"])
+def test_what_continuous_integration_leaves_out_is_in_no_row(mark: str, tmp_path: Path) -> None:
+    before = {"total": 9, "files": {}, "deep": {DEEP_FILE: 50}, "costly": {}}
+    kept = report(DEEP_FILE, 2.0, is_deep=True)
+    other = report(DEEP_FILE, 40.0, is_deep=True, marks=(mark,))
+
+    assert renewed(tmp_path / "durations.toml", before, kept, other)["deep"] == {DEEP_FILE: 2}
+
+
+def test_a_deep_file_that_is_quick_has_a_row_all_the_same(tmp_path: Path) -> None:
+    before = {"total": 9, "files": {}, "deep": {}, "costly": {}}
+
+    found = renewed(tmp_path / "durations.toml", before, report(DEEP_FILE, 0.2, is_deep=True))
+
+    assert found["deep"] == {DEEP_FILE: 1}
 
 
 def test_a_file_of_which_a_part_ran_keeps_its_row(tmp_path: Path) -> None:
