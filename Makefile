@@ -17,7 +17,7 @@ NAMES ?=
 NEWEST ?= not deep and not slow
 # Which of the deep tests: .ci/run leaves out hunts for planted bugs and soak (tests/soak.py).
 DEEP ?= deep
-# With MINUTES=20 those that the change reaches, and a third of the others by date (tests/reach.py).
+# With MINUTES=20 those of the day, then the closest to the change while that lasts (tests/reach.py).
 MINUTES ?=
 CYCLES ?= 50
 NODES ?= 1

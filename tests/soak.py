@@ -19,12 +19,12 @@ from typing import Final
 from tests.change import day
 
 ROOT: Final = Path(__file__).parent.parent
-DAYS: Final = 3
+DAYS: Final = 7
 
 
 def of_today(*cases: str) -> str:
-    """Return one of the cases, another each three days: the deep files of continuous integration
-    take turns of three days themselves (tests/reach.py)."""
+    """Return one of the cases, another each week: each deep file of continuous integration has its
+    day of the week (tests/reach.py)."""
     return cases[day(ROOT) // DAYS % len(cases)]
 
 

@@ -1,4 +1,4 @@
-"""Deep tests that the change reaches run, and all others within three days."""
+"""What the change reaches runs while the minutes last, and all others on their days."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from hypothesis import strategies as st
 from tests.architecture.sources import ROOT, python
 from tests.imports import Imports, imports_of_this_house, reads
 from tests.reach import (
+    DAYS,
     HELPS_MANY,
     HOUSE,
     LONG_S,
+    NEW_S,
+    QUICK_S,
     REASONS,
     Budget,
+    Choice,
     Closeness,
     DeepFile,
     Ranks,
     choice_for,
     choose,
-    cpu_s,
+    day_of,
     deep_files,
     report,
-    third,
+    unmeasured_s,
 )
-from tests.rooms import FEW_ROOMS
 
 BUDGET = Budget(20 * 60, cores=2)
 NO_TIME = Budget(0, cores=2)
@@ -39,45 +42,81 @@ def paths(files: Iterable[DeepFile]) -> set[str]:
     return {each.path for each in files}
 
 
-closenesses = st.lists(st.tuples(st.sampled_from(Closeness), st.floats(1, 300)))
+def day_part_s(choice: Choice) -> float:
+    """What the files of the day take on the clock."""
+    return sum(BUDGET.wall_s(each, each.first_share) for each in choice_files(choice))
 
 
-@given(closenesses, st.integers(0, 30_000), st.integers(0, 3_000), st.sampled_from(Closeness))
-def test_what_is_close_runs_and_the_others_fill_the_budget(
-    drawn: list[tuple[Closeness, float]], day: int, seconds: int, always: Closeness
+def choice_files(choice: Choice) -> list[DeepFile]:
+    return [each.file for each in choice.rows]
+
+
+def of_another_day(count: int) -> list[str]:
+    """Names of files whose day is not that of number 0."""
+    names = (f"tests/test_{number}.py" for number in range(100))
+    return [each for each in names if day_of(each) != 0][:count]
+
+
+closenesses = st.lists(st.tuples(st.sampled_from(Closeness), st.floats(1, 300)), max_size=60)
+
+
+@given(closenesses, st.integers(0, 30_000), st.integers(0, 3_000))
+def test_the_files_of_the_day_run_and_the_closest_fill_the_minutes(
+    drawn: list[tuple[Closeness, float]], day: int, seconds: int
 ) -> None:
     files = [DeepFile(f"tests/test_{number}.py", taken) for number, (_, taken) in enumerate(drawn)]
     closeness = {each.path: drawn[number][0] for number, each in enumerate(files)}
     budget = Budget(seconds, cores=2)
-    days = [choose(files, closeness, always, day + more, budget) for more in range(3)]
+    days = [choose(files, closeness, day + more, budget) for more in range(DAYS)]
 
-    close = {path for path, rank in closeness.items() if rank <= always}
     of_days = set[str]()
-    for choice in days:
-        chosen = {*paths(choice.whole), *paths(choice.in_turns)}
+    for number, choice in enumerate(days):
+        chosen = paths(choice_files(choice))
         assert sorted([*chosen, *paths(choice.left_out)]) == sorted(closeness)
-        assert close <= paths(choice.whole)
         assert all(each.cpu_s > LONG_S for each in choice.in_turns)
-        filled = {each for each in choice.whole if closeness[each.path] > always}
-        if filled - {*choice.of_day}:
-            assert budget.wall_s(choice.cpu_s) <= seconds + 1e-6
+        of_day = {each for each in files if day_of(each.path) == (day + number) % DAYS}
+        assert of_day <= {*choice_files(choice)}
+        if {*choice_files(choice)} != of_day:
+            assert choice.seconds(budget) <= seconds + 1e-6
         of_days |= chosen
     assert of_days == set(closeness)
 
 
-def test_the_closest_fill_the_budget_first_and_of_those_the_shortest() -> None:
-    of_another_day = [
-        name for name in map("tests/test_{}.py".format, range(50)) if third(name) == 2
-    ]
+@given(closenesses, st.integers(0, 3_000))
+def test_no_file_waits_for_one_that_is_less_close_and_takes_as_long(
+    drawn: list[tuple[Closeness, float]], seconds: int
+) -> None:
+    names = of_another_day(len(drawn))
+    files = [DeepFile(name, taken) for name, (_, taken) in zip(names, drawn, strict=True)]
+    closeness = {name: rank for name, (rank, _) in zip(names, drawn, strict=True)}
+
+    choice = choose(files, closeness, 0, Budget(seconds, cores=2))
+
+    for out in choice.left_out:
+        others = [each.file for each in choice.rows if each.closeness is not None]
+        assert not [
+            each
+            for each in others
+            if closeness[each.path] > closeness[out.path]
+            and each.cpu_s * each.first_share >= out.cpu_s * out.first_share
+        ]
+
+
+def test_the_closest_fill_the_minutes_first_and_of_those_the_shortest() -> None:
     files = [
-        DeepFile(name, seconds) for name, seconds in zip(of_another_day, (9, 8, 4, 1), strict=False)
+        DeepFile(name, seconds)
+        for name, seconds in zip(of_another_day(4), (9, 8, 4, 1), strict=True)
     ]
     ranks = [Closeness.ROOM, Closeness.IMPORT, Closeness.IMPORT, Closeness.NOTHING]
     closeness = {each.path: rank for each, rank in zip(files, ranks, strict=True)}
+    start_s = NO_TIME.seconds - NO_TIME.left_s
 
-    choice = choose(files, closeness, Closeness.HELPER, 0, Budget(15, 1))
+    choice = choose(files, closeness, 0, Budget(start_s + 15, 1))
 
-    assert choice.close == {Closeness.ROOM: (files[0],), Closeness.IMPORT: (files[2],)}
+    assert [(each.file, each.closeness) for each in choice.rows] == [
+        (files[0], Closeness.ROOM),
+        (files[2], Closeness.IMPORT),
+    ]
     assert choice.left_out == (files[1], files[3])
 
 
@@ -85,41 +124,72 @@ def test_a_long_file_of_the_day_takes_turns_unless_the_change_reaches_it() -> No
     files = [
         DeepFile(f"tests/test_{number}.py", 2 * LONG_S)
         for number in range(20)
-        if third(f"tests/test_{number}.py") == 0
+        if day_of(f"tests/test_{number}.py") == 0
     ]
     ranks = {each.path: Closeness.NOTHING for each in files} | {files[0].path: Closeness.ROOM}
 
-    far = choose(files, ranks, Closeness.HELPER, 0, NO_TIME)
-    near = choose(files, ranks, Closeness.HELPER, 0, BUDGET)
+    far = choose(files, ranks, 0, NO_TIME)
+    near = choose(files, ranks, 0, BUDGET)
 
-    assert far.in_turns == tuple(sorted(files, key=lambda each: (ranks[each.path], each.path)))
-    assert near.close == {Closeness.ROOM: (files[0],)}
-    assert files[0] not in near.in_turns
+    assert paths(far.in_turns) == paths(files)
+    assert near.whole == (files[0],)
+    assert paths(near.in_turns) == paths(files[1:])
 
 
-def of_days() -> list[tuple[DeepFile, ...]]:
-    """What each of three days runs of a change that reaches nothing."""
+def test_all_long_files_that_are_as_close_have_a_turn_before_one_runs_whole() -> None:
+    files = [DeepFile(name, 3 * LONG_S) for name in of_another_day(3)]
+    closeness = {each.path: Closeness.FILE for each in files}
+    start_s = NO_TIME.seconds - NO_TIME.left_s
+    minutes = Budget(start_s + 1.01 * sum(BUDGET.wall_s(each, 1 / 3) for each in files), cores=2)
+    more = Budget(minutes.seconds + 1.01 * BUDGET.wall_s(files[0], 2 / 3), cores=2)
+
+    assert paths(choose(files, closeness, 0, minutes).in_turns) == paths(files)
+    assert len(choose(files, closeness, 0, more).whole) == 1
+    assert len(choose(files, closeness, 0, more).in_turns) == 2
+
+
+def test_sparks_part_has_a_pace_of_its_own() -> None:
+    ours, sparks = DeepFile("tests/cli/test_a.py", 30), DeepFile("tests/spark/test_a.py", 30)
+
+    assert BUDGET.wall_s(sparks) > BUDGET.wall_s(ours)
+
+
+def test_a_file_that_no_run_has_measured_is_not_free() -> None:
+    assert unmeasured_s("tests/spark/test_planted.py") == NEW_S
+    assert unmeasured_s("tests/ids/test_planted.py") == QUICK_S
+
+
+def of_days() -> list[Choice]:
+    """What each day runs of a change that reaches nothing."""
     files = deep_files()
     closeness = {each.path: Closeness.NOTHING for each in files}
-    days = (20_000, 20_001, 20_002)
-    chosen = [choose(files, closeness, Closeness.ROOM, day, BUDGET) for day in days]
-    return [(*each.whole, *each.in_turns) for each in chosen]
+    return [choose(files, closeness, 20_000 + number, BUDGET) for number in range(DAYS)]
 
 
-def test_every_deep_file_runs_when_it_changed_whatever_it_takes() -> None:
-    all_files = paths(deep_files())
-
-    choice = choice_for(frozenset(all_files), 0, NO_TIME)
-
-    assert paths(choice.close[Closeness.FILE]) == all_files
-
-
-def test_three_days_run_all_and_each_about_a_third_of_the_time() -> None:
+def test_all_days_run_all_and_leave_half_of_the_minutes_to_the_change() -> None:
     days = of_days()
 
-    assert sorted(each.path for files in days for each in files) == sorted(paths(deep_files()))
-    whole = cpu_s(deep_files())
-    assert all(whole / 4 < cpu_s(files) < whole / 2.4 for files in days)
+    chosen = sorted(each.path for choice in days for each in choice_files(choice))
+    assert chosen == sorted(paths(deep_files()))
+    assert all(day_part_s(each) <= BUDGET.left_s / 2 for each in days)
+
+
+def test_whatever_changed_continuous_integration_keeps_its_minutes() -> None:
+    everything = frozenset([*paths(deep_files()), *HOUSE])
+
+    for number in range(DAYS):
+        choice = choice_for(everything, number, BUDGET)
+        assert choice.seconds(BUDGET) <= BUDGET.seconds
+        assert choice.left_out, "without a budget all would run"
+
+
+def test_files_that_changed_run_before_all_others() -> None:
+    """One of sixteen and a helper of all."""
+    some = frozenset(sorted(paths(deep_files()))[::16])
+
+    choice = choice_for(some | {"tests/conftest.py"}, 0, BUDGET)
+
+    assert some <= paths(choice_files(choice))
 
 
 @pytest.mark.parametrize(
@@ -135,25 +205,14 @@ def test_three_days_run_all_and_each_about_a_third_of_the_time() -> None:
         ("connectors/moldau/spark/planted.py", "tests/spark/"),
     ],
 )
-def test_a_planted_change_in_a_room_runs_its_deep_tests_over_the_budget_too(
-    planted: str, room: str
-) -> None:
+def test_a_planted_change_in_a_room_runs_its_deep_tests(planted: str, room: str) -> None:
+    """They fit; of a long one at least a part of the cases."""
     expected = {each.path for each in deep_files() if each.path.startswith(room)}
 
-    choice = choice_for(frozenset({planted}), 0, NO_TIME)
+    choice = choice_for(frozenset({planted}), 0, BUDGET)
 
     assert expected
-    assert expected <= set().union(*map(paths, choice.close.values()))
-
-
-def test_a_change_of_many_rooms_fills_the_budget_by_them() -> None:
-    rooms = ("client/group", "client/consumer", "client/serdes", "cli", "records")
-    change = frozenset(f"platform/moldau/{room}/planted.py" for room in rooms)
-
-    assert len(change) > FEW_ROOMS
-    choice = choice_for(change, 0, BUDGET)
-    assert min(choice.close) == Closeness.ROOM
-    assert BUDGET.wall_s(choice.cpu_s) <= BUDGET.seconds
+    assert expected <= paths(choice_files(choice))
 
 
 def test_a_change_that_is_not_known_runs_all() -> None:
@@ -238,7 +297,7 @@ def test_the_choice_is_told_in_a_few_lines() -> None:
     lines = report(choice_for(change, 1, BUDGET), change, 1, BUDGET)
 
     assert any(REASONS[Closeness.ROOM] in each for each in lines)
-    assert any("left out" in each for each in lines)
+    assert any("left to their days" in each for each in lines)
     assert len(lines) < 10
 
 
