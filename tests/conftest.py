@@ -22,6 +22,7 @@ from tests import again, longest, suites
 from tests.change import changed
 from tests.memory import Bound, give_back
 from tests.no_client_left import no_client_is_left as no_client_is_left
+from tests.no_socket_left import fail_if_a_connection_is_left, look_at_ends_of_loops
 
 TESTS_BETWEEN_FREEZES = 1000
 LIKELY_FILES = pytest.StashKey[list[str]]()
@@ -36,6 +37,8 @@ pytest.register_assert_rewrite(*(f"tests.{room}" for room in ROOMS))
 # As in the Makefile: tests start hundreds of processes, and each would compile all it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+look_at_ends_of_loops()
 
 # How long hypothesis takes depends on what else runs on the machine.
 settings.register_profile(
@@ -129,6 +132,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     Garbage.freezes = False
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Behind the fixtures, those of the file among them."""
+    try:
+        return (yield)
+    finally:
+        fail_if_a_connection_is_left()
 
 
 @pytest.hookimpl(tryfirst=True)
