@@ -46,6 +46,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
         is_deployment,
     )
     from moldau.streams.spark.engine import SparkApp
+    from moldau.streams.spark.failures import without_tracebacks
     from moldau.streams.spark.preparation import prepared
     from moldau.streams.worker.settings import EXACTLY_ONCE, processing_guarantee
 
@@ -75,6 +76,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     with ExitStack() as left:
         left.enter_context(interrupted_by_sigterm())
         left.enter_context(suppress(KeyboardInterrupt))
+        left.enter_context(without_tracebacks())
         found = prepared(plan, checkpoint, given)
         left.callback(found.close)
         session = started_whole(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ _NO_ANSWER: Final = re.compile(
     r"Answer from Java side is empty|Error while (?:sending or )?receiving"
     r"|\AAn error occurred while calling [\w.$]+\s*\Z"
 )
+_OF_CALLS: Final = ("java_gateway", "clientserver")
+"""The modules of py4j that call Java."""
 _SLOW: Final = "Python worker failed to connect back"
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
@@ -53,6 +56,24 @@ def without_java() -> Iterator[None]:
     except (Py4JError, ConnectionError) as error:
         if not is_end_of_java(error):
             raise
+
+
+@contextmanager
+def without_tracebacks() -> Iterator[None]:
+    """Leave out what py4j logs of a call that Java does not answer, with all frames and partly as
+    the root: the call raises an error as well."""
+    loggers = [logging.getLogger(name) for name in (None, *(f"py4j.{each}" for each in _OF_CALLS))]
+    for each in loggers:
+        each.addFilter(_is_shown)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(_is_shown)
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    return record.module not in _OF_CALLS or record.levelno < logging.ERROR
 
 
 @contextmanager
