@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from socket import AF_INET, SOCK_STREAM, socket
 from typing import Any
 
 import pytest
@@ -13,12 +15,13 @@ from moldau.runtime import Runtime, http_server
 from moldau.runtime.http_door import NO_BODY, DoorRules
 from moldau.runtime.http_server import HttpServer
 from moldau.runtime.places import host_name
-from tests.runtime.arena import HOST, play
+from tests.runtime.arena import HOST, REAL_ARENAS, play
 
 pytestmark = pytest.mark.real
 
 ASK = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 RULES = DoorRules(NO_BODY)
+PATIENCE_S = 60
 
 
 async def application(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
@@ -87,6 +90,38 @@ def test_a_server_knows_the_names_of_its_address_machine_and_process(
         await server.aclose()
 
     play("asyncio", main)
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("arena", REAL_ARENAS)
+def test_a_connection_that_comes_as_the_server_ends_holds_nothing_up_and_ends(
+    arena: str, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that says nothing stays until it is sent away. uvicorn ends what it knows of."""
+    on_tick = http_server._Server.on_tick
+
+    async def main(runtime: Runtime) -> None:
+        async def then_connect(server: Any, counter: int) -> bool:
+            is_over = await on_tick(server, counter)
+            if is_over:
+                silent.connect((HOST, port))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            return is_over
+
+        monkeypatch.setattr(http_server._Server, "on_tick", then_connect)
+        monkeypatch.setattr(http_server, "GRACE_S", PATIENCE_S)
+        server = HttpServer(runtime, "pages", "choose another port")
+        _, port = server.bind(HOST, 0)
+        await server.start(application, RULES)
+        async with asyncio.timeout(PATIENCE_S / 2):
+            await server.aclose()
+        with suppress(ConnectionResetError):
+            assert silent.recv(1) == b""
+
+    with socket(AF_INET, SOCK_STREAM) as silent:
+        silent.settimeout(PATIENCE_S)
+        play(arena, main)
 
 
 def test_further_names_of_http_servers_are_no_setting_of_a_broker() -> None:

@@ -36,6 +36,7 @@ from moldau.runtime.http_door import (
     listed_names,
 )
 from moldau.runtime.places import host_name as machine_name
+from moldau.runtime.real_network import close_server
 from moldau.runtime.tls import following
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ REQUEST_SECONDS: Final = 30.0
 GRACE_S: Final = 2
 TICKS_OF_DATE: Final = 10
 """A tick is a tenth of a second."""
+TURNS_OF_ACCEPT: Final = 4
+"""Turns of the event loop from a connection that is accepted to its protocol, and one."""
 
 _STOPS: Final = b"the server stops\n"
 _STOPS_HEADERS: Final = [
@@ -257,6 +260,16 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.answers.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the server. uvicorn ends the connections that it knows of at this moment, so those
+        that are just accepted are set up first: it would leave them open, and wait for them."""
+        if sockets is not None:
+            for server in self.servers:
+                close_server(server)
+            for _ in range(TURNS_OF_ACCEPT):
+                await asyncio.sleep(0)
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Set the date of the responses, by the clock of the runtime: uvicorn asks the system's."""

@@ -159,12 +159,12 @@ class RealListener(Listener):
     def close(self) -> None:
         """Accept no more, and free the port."""
         for server in self._servers:
-            _close(server)
+            close_server(server)
         if self._handshakes is not None:
             self._handshakes.close()
 
 
-def _close(server: asyncio.Server) -> None:
+def close_server(server: asyncio.Server) -> None:
     """Close a server after its last connections are set up.
 
     1. asyncio's loop accepts a connection, and a task is to set it up. 2. The server is closed.
