@@ -90,5 +90,6 @@ def test_a_copy_may_not_miss_a_tail_when_its_topic_became_compacted_meanwhile() 
     machine.config = COMPACTED
     future = copy(machine.open(), 0, Opening(NOW))
     assert future.log.log_end_offset == starts[2] - RECORDS
+    machine.kill()
     future = copy(machine.open(), 100, Opening(NOW))
     assert contents(future.log) == expected

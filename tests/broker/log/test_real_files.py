@@ -60,6 +60,21 @@ def test_what_was_written_is_found_again(tmp_path: Path, preallocate: bool, is_c
     again.close()
 
 
+def test_recovery_empties_index_files_and_creates_none(tmp_path: Path) -> None:
+    """To remove and create two files for each log was a third of a start after a crash."""
+    log = open_log(tmp_path)
+    for _ in range(20):
+        log.append_as_leader(batch(), 0, NOW)
+    log.abandon()
+    indexes = sorted((tmp_path / "t-0").glob("*index"))
+    kept = [tmp_path / f"kept-{number}" for number in range(len(indexes))]
+    for index, link in zip(indexes, kept, strict=True):
+        os.link(index, link)
+    open_log(tmp_path).close()
+    assert indexes
+    assert all(map(os.path.samefile, indexes, kept))
+
+
 def test_a_slice_can_be_sent_by_the_kernel_and_outlives_its_file(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for _ in range(100):

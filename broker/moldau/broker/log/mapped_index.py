@@ -178,7 +178,8 @@ class MappedIndex(ABC):
         """Give the file its full size, with zeros behind the entries. Return that size."""
         size = max(self._capacity, self.count + 1) * self.entry.size
         if file.size != size:
-            file.truncate(self.size_bytes)
+            if file.size > self.size_bytes:
+                file.truncate(self.size_bytes)
             file.truncate(size)
         return size
 

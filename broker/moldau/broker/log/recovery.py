@@ -111,9 +111,11 @@ def open_directory(
     files: Files, directory: str, config: LogConfig, opening: Opening
 ) -> RecoveredLog:
     """Open the log and, if it was not closed cleanly, recover it. The directory must exist."""
+    opener = _Opener(files, directory, config, opening)
     try:
-        return _Opener(files, directory, config, opening).open()
+        return opener.open()
     except (CorruptLog, CorruptRecord) as error:
+        opener.forget()
         # The checkpoint or the marker says that the log is complete, but it is not. Check all of
         # it.
         if not (opening.is_clean or opening.recovery_point):
@@ -144,8 +146,14 @@ class _Opener:
         self._listed: list[str] = []
         self._gapless_from: int | None = None
         self._producers = ProducerState(config.producer_expiration_ms)
+        self._opened: list[Segment] = []
         self._trusted = 0
         """The number of segments that need no check."""
+
+    def forget(self) -> None:
+        """Close the files of an opening that failed: the next one cuts them."""
+        for segment in self._opened:
+            segment.forget()
 
     def open(self) -> RecoveredLog:
         self._listed = finish_replacements(self._files, self._directory)
@@ -157,6 +165,7 @@ class _Opener:
         segments = [
             Segment(self._files, self._directory, base, self._config) for base in bases
         ] or [Segment.create(self._files, self._directory, start, self._config)]
+        self._opened = segments
         start = max(start, segments[0].base_offset)
         if not self._config.is_tiered:
             log_start = start
