@@ -149,6 +149,40 @@ def test_a_follower_that_hears_its_leader_refuses_pre_votes() -> None:
     assert core.on_vote_ask(asked, 1).is_granted
 
 
+def test_a_voter_that_led_before_its_restart_asks_for_pre_votes_soon() -> None:
+    """No node leads the epoch that it led, and the others may have started anew as well."""
+    core = replica(state=QuorumState(leader_epoch=4, leader_id=1))
+    assert core.role is Role.RESIGNED
+    waits = [core.deadline_ms]
+    for _ in range(12):
+        now_ms = core.deadline_ms
+        core.on_tick(now_ms)
+        (ask, *_) = [each for _, each in core.take_ready().requests]
+        assert isinstance(ask, VoteAsk)
+        assert ask.is_pre_vote
+        for peer in (2, 3):
+            core.on_peer_failed(peer, ask, now_ms)
+        waits.append(core.deadline_ms - now_ms)
+    timing = RaftTimeouts()
+    assert waits[0] <= timing.notice_ms
+    assert max(waits[:3]) <= 4 * timing.notice_ms
+    assert timing.notice_ms * 4 < max(waits) <= timing.election_ms
+
+
+def test_a_voter_stands_soon_if_the_leader_started_anew_and_leads_no_more() -> None:
+    core = replica(state=QuorumState(leader_epoch=4, leader_id=2))
+    leader = replica(2, state=QuorumState(leader_epoch=4, leader_id=2))
+    source, ask = core.next_fetch() or (0, None)
+    assert source == 2
+    assert ask is not None
+    verdict, _ = leader.on_fetch(ask, 5)
+    core.on_fetched(2, ask, verdict, 5)
+    before = core.role
+    assert core.deadline_ms <= 5 + RaftTimeouts().notice_ms
+    core.on_tick(core.deadline_ms)
+    assert (before, core.role) == (Role.FOLLOWER, Role.PROSPECTIVE)
+
+
 def test_a_leader_that_nobody_fetches_from_resigns() -> None:
     core = replica()
     elect(core, 10_000)

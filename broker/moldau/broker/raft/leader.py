@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from moldau.broker.raft.messages import Divergence
 from moldau.deferred import dataclass
 from moldau.ids import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from moldau.broker.raft.messages import FetchAsk
+    from moldau.broker.raft.replica import LogView
+    from moldau.broker.raft.snapshots import SnapshotId
     from moldau.broker.raft.voters import Voter
 
 UNKNOWN = -1
@@ -157,3 +160,21 @@ class Leader:
             return False
         self.high_watermark = majority_end
         return True
+
+
+def compare(log: LogView, ask: FetchAsk) -> tuple[Divergence | None, SnapshotId | None]:
+    """Return where the fetching replica's log diverges from this one, or the snapshot that it
+    must read first; None and None if this log continues its log."""
+    snapshot = log.newest_snapshot
+    if ask.offset == 0 and ask.last_epoch == 0:
+        return None, snapshot if log.log_start_offset > 0 else None
+    if snapshot is not None and (ask.offset, ask.last_epoch) == snapshot:
+        return None, None
+    if ask.offset < log.log_start_offset:
+        return None, snapshot
+    end = log.end_of_epoch(ask.last_epoch)
+    if end.epoch < 0:
+        return (None, snapshot) if log.log_start_offset else (Divergence(0, 0), None)
+    if end.epoch != ask.last_epoch or end.end_offset < ask.offset:
+        return Divergence(end.epoch, end.end_offset), None
+    return None, None

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.log.leader_epochs import EpochEnd
 from moldau.broker.raft.empty_disk import EmptyDisk, LogEnd, VoterEnd
-from moldau.broker.raft.leader import Leader
+from moldau.broker.raft.leader import Leader, compare
 from moldau.broker.raft.messages import (
     NOBODY,
     AnotherLeader,
@@ -192,6 +192,26 @@ def _mark_of(leader: Leader) -> int:
     return -1 if leader.high_watermark is None else leader.high_watermark
 
 
+class StartWait:
+    """The waits before pre-votes of a voter that has heard no leader since its start.
+
+    After a start of all nodes none leads, so the first waits are short. They grow up to the usual
+    one, for voters whose majority stays away.
+    """
+
+    def __init__(self, random: Random, timing: RaftTimeouts) -> None:
+        self.is_over = False
+        self._random = random
+        self._next_ms = max(timing.notice_ms, 1)
+        self._ms_max = max(timing.election_ms, 1)
+
+    def draw(self) -> int:
+        """Return the next wait in milliseconds."""
+        drawn_ms = self._random.randrange(self._next_ms + 1)
+        self._next_ms = min(2 * self._next_ms, self._ms_max)
+        return drawn_ms
+
+
 class RaftReplica:
     """The state machine. Call the `on_...` method of each event, then carry out `take_ready()`."""
 
@@ -209,6 +229,7 @@ class RaftReplica:
         self._random = random
         self._timing = timing
         self._has_fetched = False
+        self._start_wait = StartWait(random, timing)
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._untold: set[int] = set()
@@ -272,7 +293,7 @@ class RaftReplica:
             self._stand(now_ms)
         elif state.leader_id == me.node_id:
             self.role = Role.RESIGNED  # it led in an earlier run; its records may be missing here
-            self._wait_to_stand(now_ms)
+            self.deadline_ms = now_ms + self._start_wait.draw()
         elif state.leader_id != NOBODY:
             self._become(Role.FOLLOWER)
             self._wait_for_leader(now_ms)
@@ -418,7 +439,9 @@ class RaftReplica:
             self._become(Role.FOLLOWER)
             self._wait_for_leader(now_ms)
             return
-        backoff_ms = self._random.randrange(self._timing.backoff_ms_max + 1)
+        is_starting = self.role is Role.PROSPECTIVE and not self._start_wait.is_over
+        usual_ms = self._timing.backoff_ms_max + 1
+        backoff_ms = self._start_wait.draw() if is_starting else self._random.randrange(usual_ms)
         self.deadline_ms = min(self.deadline_ms, now_ms + max(backoff_ms, 1))
 
     @property
@@ -471,6 +494,7 @@ class RaftReplica:
 
     def _win(self, now_ms: int) -> None:
         self._become(Role.LEADER)
+        self._start_wait.is_over = True
         me, state = self.member, self.state
         self.state = QuorumState(
             state.leader_epoch, me.node_id, state.voted_id, state.voted_directory_id
@@ -580,30 +604,12 @@ class RaftReplica:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error or leader is None or ask.replica_id == self.member.node_id:
             return FetchVerdict(self._epoch_answer(error or ErrorCode.INVALID_REQUEST))
-        return FetchVerdict(self._epoch_answer(), _mark_of(leader), *self._compare(ask))
+        return FetchVerdict(self._epoch_answer(), _mark_of(leader), *compare(self._log, ask))
 
     def _is_same_disk(self, ask: FetchAsk) -> bool:
         """Whether the fetching replica has the disk that the log names, if both are known."""
         known = self.member.directories.get(ask.replica_id, ZERO_UUID)
         return ZERO_UUID in (known, ask.directory_id) or known == ask.directory_id
-
-    def _compare(self, ask: FetchAsk) -> tuple[Divergence | None, SnapshotId | None]:
-        """Return where the fetching replica's log diverges from this one, or the snapshot that it
-        must read first; None and None if this log continues its log."""
-        log = self._log
-        snapshot = log.newest_snapshot
-        if ask.offset == 0 and ask.last_epoch == 0:
-            return None, snapshot if log.log_start_offset > 0 else None
-        if snapshot is not None and (ask.offset, ask.last_epoch) == snapshot:
-            return None, None
-        if ask.offset < log.log_start_offset:
-            return None, snapshot
-        end = log.end_of_epoch(ask.last_epoch)
-        if end.epoch < 0:
-            return (None, snapshot) if log.log_start_offset else (Divergence(0, 0), None)
-        if end.epoch != ask.last_epoch or end.end_offset < ask.offset:
-            return Divergence(end.epoch, end.end_offset), None
-        return None, None
 
     # Following.
 
@@ -668,9 +674,14 @@ class RaftReplica:
         self._observe(verdict.epoch_answer, now_ms)
         if self.role is not Role.FOLLOWER or source != self.state.leader_id:
             return _NOTHING
-        if verdict.epoch_answer.error or ask.epoch != self.epoch:
+        answer = verdict.epoch_answer
+        if answer.error or ask.epoch != self.epoch:
+            leads_no_more = (answer.epoch, answer.leader_id) == (self.epoch, NOBODY)
+            if leads_no_more and not self._start_wait.is_over:
+                # The leader has started anew, too: elect another one soon.
+                self.deadline_ms = min(self.deadline_ms, now_ms + self._start_wait.draw())
             return _NOTHING
-        self._has_fetched = True
+        self._has_fetched = self._start_wait.is_over = True
         self._wait_for_leader(now_ms)
         if self._empty_disk is not None:
             self._notify(self._empty_disk.on_leader(source))
