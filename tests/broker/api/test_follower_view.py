@@ -370,6 +370,28 @@ async def test_a_write_costs_a_look_at_one_partition(at: Serving) -> None:
 
 
 @serving()
+async def test_the_first_fetch_is_answered_at_once_as_it_has_no_view_yet(at: Serving) -> None:
+    follower = new_follower(at, create(at))
+    follower.fetch(wait_ms=60_000)
+    assert [row[0] for row in follower.take()] == [0, 1, 2, 3]
+    assert follower.session_id
+    follower.fetch(wait_ms=60_000)
+    assert follower.take() == []
+
+
+@serving()
+async def test_the_first_fetch_waits_where_no_session_can_begin(at: Serving) -> None:
+    """Else a follower without a session would ask again and again."""
+    at.node.fetch_sessions.slots = 0
+    follower = new_follower(at, create(at))
+    follower.fetch(wait_ms=60_000)
+    assert follower.take() == []
+    at.partition("t", 3).append(bytearray(batch()), 1, NOW)
+    await at.pass_ms(1)
+    assert [(row[0], row[4]) for row in follower.take() if row[4]] == [(3, SIZE)]
+
+
+@serving()
 async def test_a_log_start_that_retention_moves_answers_the_waiting_fetch(at: Serving) -> None:
     topic_id = create(at, configs={"retention.ms": "60000"})
     at.partition("t", 1).append(bytearray(batch()), 1, at.wall_ms)

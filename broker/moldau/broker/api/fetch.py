@@ -99,9 +99,12 @@ def serve(node: Node, request: ApiRequest) -> None:
         request.answer(_session_refusal(error))
         return
     fetch = Fetch(request, reader, context)
+    max_wait_ms = message.max_wait_ms
     if reader.is_follower:
         fetch.view_session()
-    if not fetch.answer_at_once(message.max_wait_ms):
+        if context.begins_session:
+            max_wait_ms = 0  # while it waits, each change of a partition would check all of them
+    if not fetch.answer_at_once(max_wait_ms):
         wait_ms = fetch.later_wait_ms() if fetch.has_later else message.max_wait_ms
         fetch.wait(node.replicas.purgatory, fetch.keys, wait_ms)
     if reader.is_follower:

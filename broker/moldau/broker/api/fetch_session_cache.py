@@ -68,6 +68,11 @@ class FetchContext:
         """Whether the session has continued with a later request."""
         return self._session is not None and self._session.epoch != self._epoch
 
+    @property
+    def begins_session(self) -> bool:
+        """Whether the response will begin a session: one is asked for, and there is room."""
+        return self._sessions is not None and self._sessions.has_room
+
     def view(
         self, replica_id: int, replica_epoch: int, purgatory: Purgatory
     ) -> FollowerView | None:
@@ -129,6 +134,11 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self.sessions)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a session can be created without evicting another one."""
+        return len(self.sessions) < self.slots
 
     def begin(
         self, message: FetchRequest, version: int, now_ms: int, *, is_follower: bool = False
