@@ -443,6 +443,36 @@ def restart_round(name: str) -> float:
     return max(done - sent for _, sent, done in paced.acknowledged) * 1e3
 
 
+def cold_start(name: str) -> tuple[float, float]:
+    """Kill all nodes, start them together, and send a record to each of the many partitions. Return
+    the seconds from the start until all are acknowledged, and the CPU seconds of the nodes."""
+    cluster = nodes(name)
+    topic = create(cluster, f"c-{time.monotonic_ns()}", MANY)
+    client, value = producer(cluster.bootstrap, linger_ms=0), os.urandom(SIZE_BYTES)
+    numbers = range(1, NODES + 1)
+    _to_each(client, topic, value)
+    for number in numbers:
+        cluster.kill(number)
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(NODES) as pool:
+        started = [pool.submit(cluster.start, number) for number in numbers]
+        _to_each(client, topic, value)
+        elapsed, spent = time.perf_counter() - begun, _cpu(cluster)
+        for each in started:
+            each.result()
+    until(lambda: is_whole(cluster, topic, MANY))
+    delete(cluster, topic)
+    return elapsed, spent
+
+
+def _to_each(client: Any, topic: str, value: bytes) -> None:
+    """Send a record to each of the many partitions. Raise TimeoutError if one is not taken."""
+    for partition in range(MANY):
+        client.produce(topic, value, partition=partition)
+    if client.flush(WITHIN_SECONDS):
+        raise TimeoutError(f"no acknowledgement of all within {WITHIN_SECONDS:.0f} s")
+
+
 def write_round(partitions: int, name: str) -> float:
     """Return the CPU microseconds of all three nodes for one replicated write. Writes go one at a
     time, to the partitions in turn."""
@@ -554,6 +584,7 @@ def tables() -> list[Table]:
             ],
             higher_is_better=False,
         ),
+        *_cold_start_tables(),
         Table(
             f"CPU of the three nodes for one write, a topic of {MANY} partitions",
             "us",
@@ -587,5 +618,23 @@ def tables() -> list[Table]:
                 else []
             ),
             notes=[f"{cores} cores, shared by brokers and clients"],
+        ),
+    ]
+
+
+def _cold_start_tables() -> list[Table]:
+    return [
+        Table(
+            f"All three nodes killed and started, until {MANY} partitions take a record",
+            "s",
+            both(lambda name: cold_start(name)[0]),
+            goals=[Goal(OURS, at_most=3.0)],
+            higher_is_better=False,
+        ),
+        Table(
+            "The same, CPU of the three nodes",
+            "s",
+            both(lambda name: cold_start(name)[1]),
+            higher_is_better=False,
         ),
     ]
