@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import shlex
 import signal
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import bench
 from bench.harness import ROUNDS_DEFAULT, Measured, Table, machine_line, measure, report, told
@@ -28,12 +31,19 @@ from bench.pages import merged, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+MISSED = HERE / "missed.toml"
 
 
 def area_names(folder: Path = HERE) -> list[str]:
     """Return the sorted names of the modules beside this one that may be areas."""
     names = (found.name for found in pkgutil.iter_modules([str(folder)]))
     return sorted(name for name in names if name != "harness" and not name.startswith("_"))
+
+
+def reasons_of(area: str, path: Path = MISSED) -> dict[str, str]:
+    """Return what bounds the goals that an area misses, by the titles of its tables."""
+    found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return found.get(area, {})
 
 
 def tables_of(module: ModuleType) -> Callable[[], Iterable[Table]] | None:
@@ -73,13 +83,18 @@ def run_area(area: str, tables: Iterable[Table], run: Run) -> tuple[str, bool]:
     path = None if run.results is None else run.results / f"{area}.md"
     before = path.read_text(encoding="utf-8") if path and path.exists() and run.rows else ""
     command = run.command(area)
-    page = report(area, [], command=command, machine=run.machine)
+    said: dict[str, Any] = {
+        "command": command,
+        "machine": run.machine,
+        "reasons": reasons_of(area),
+    }
+    page = report(area, [], **said)
     measured: list[Measured] = []
     for table in run.chosen(tables):
         measured.append(measure(table, rounds=run.rounds))
         # An area may take a quarter of an hour: show how far it is.
         print(f"{area}: {table.title}: {told(measured[-1])}", file=sys.stderr, flush=True)
-        page = report(area, measured, command=command, machine=run.machine)
+        page = report(area, measured, **said)
         if path is not None:
             write(path, merged(before, page, told=f"measured alone: `{command}`; {run.machine}"))
     return page, all(each.is_met for each in measured)
@@ -87,6 +102,7 @@ def run_area(area: str, tables: Iterable[Table], run: Run) -> tuple[str, bool]:
 
 def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
     options = _parser().parse_args(arguments)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each broker compiles itself at its start
     known = area_names()
     unknown = sorted(set(options.areas) - set(known))
     if unknown:

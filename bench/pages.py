@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
+_UNIT = re.compile(r"^(.*?), (?:higher|lower) is better", re.MULTILINE)
 
 
 def merged(before: str, page: str, *, told: str) -> str:
@@ -18,6 +19,19 @@ def merged(before: str, page: str, *, told: str) -> str:
     for section in _HEADING.split(page)[1:]:
         sections[_title(section)] = f"{section.rstrip()}\n- {told}\n"
     return "\n\n".join(text.rstrip() for text in (head, *sections.values())) + "\n"
+
+
+def median_in(page: str, title: str, case: str) -> tuple[float, str]:
+    """Return the median of a case and its unit, as the table with that title has them. Raise
+    LookupError if it is not there."""
+    for section in _HEADING.split(page):
+        if _title(section) != f"## {title}":
+            continue
+        unit = _UNIT.search(section)
+        row = re.search(rf"^\| {re.escape(case)} \| ([\d.,]+) \|", section, re.MULTILINE)
+        if unit is not None and row is not None:
+            return float(row[1].replace(",", "")), unit[1]
+    raise LookupError(f"no row {case!r} in a table {title!r}")
 
 
 def write(path: Path, page: str) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 MARK: Final = "<!-- tables -->"
-_GOAL: Final = re.compile(r"- (met|MISSED): `([^`]+)` / `([^`]+)` = ([^,]+), goal (.+)")
+_GOAL: Final = re.compile(r"- (met|MISSED): `([^`]+)` / `([^`]+)` = (.+), goal (.+)")
 _DIRECTION: Final = re.compile(r"\b(higher|lower) is better")
 _DAY: Final = re.compile(r"^- (?:machine: )?.*\b(\d{4}-\d\d-\d\d)$")
-_MILLI: Final = re.compile(r"^([\d.]+) m$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +50,7 @@ def goals(bench: str, text: str) -> Iterator[Goal]:
             better = match[1]
         elif match := _GOAL.fullmatch(line):
             said, case, peer, ratio, goal = match.groups()
-            sign, _, bound = goal.partition(" ")
-            bound = _plain(bound)
-            goal = f"{sign} {bound}"
-            yield Goal(bench, table, case, peer, _plain(ratio), goal, said == "met", better, day)
+            yield Goal(bench, table, case, peer, ratio, goal, said == "met", better, day)
 
 
 def render_goals(all_goals: Iterable[Goal]) -> str:
@@ -71,9 +67,3 @@ def render_goals(all_goals: Iterable[Goal]) -> str:
             f"| {said} | {each.day} |"
         )
     return "\n".join(lines)
-
-
-def _plain(number: str) -> str:
-    """`617 m` is a number of thousandths in the tables."""
-    match = _MILLI.match(number)
-    return f"{float(match[1]) / 1000:.3g}" if match else number

@@ -14,6 +14,7 @@ from bench.harness import (
     Measured,
     Missing,
     Table,
+    fitting,
     human,
     machine_line,
     measure,
@@ -144,6 +145,7 @@ def test_the_report_shows_median_spread_ratio_goals_notes_machine_and_command() 
         [Measured(table, {"peer": [10e6, 10e6, 11e6], "ours": [25e6, 25e6, 25e6]})],
         command="python -m bench records",
         machine="a machine",
+        reasons={"Encode": "The disk is full."},
     )
 
     assert page == (
@@ -158,11 +160,12 @@ def test_the_report_shows_median_spread_ratio_goals_notes_machine_and_command() 
         "\n"
         "| case | median | spread | / peer |\n"
         "|-|-:|-:|-:|\n"
-        "| peer | 10 M | 10% | 1.00 |\n"
-        "| ours | 25 M | 0% | 2.50 |\n"
+        "| peer | 10,000,000 | 10% | 1.00 |\n"
+        "| ours | 25,000,000 | 0% | 2.50 |\n"
         "\n"
         "- met: `ours` / `peer` = 2.5, goal >= 2\n"
-        "- MISSED: `ours` = 25 M, goal >= 1 G\n"
+        "- MISSED: `ours` = 25,000,000, goal >= 1,000,000,000\n"
+        "  The disk is full.\n"
         "- 500 records a batch\n"
     )
 
@@ -171,18 +174,48 @@ def test_the_report_shows_median_spread_ratio_goals_notes_machine_and_command() 
     ("value", "text"),
     [
         (0.0, "0"),
-        (25_310_000.0, "25.31 M"),
+        (25_310_000.0, "25,310,000"),
+        (25_312_345.0, "25,310,000"),
         (999.0, "999"),
-        (1000.0, "1 k"),
-        (0.08, "80 m"),
-        (0.0000041, "4.1 u"),
-        (3e-9, "3 n"),
-        (5e-12, "0.005 n"),
-        (5e15, "5.000e+15"),
+        (999.96, "1,000"),
+        (1406.2, "1,406"),
+        (23.514, "23.51"),
+        (0.5971, "0.597"),
+        (0.99996, "1"),
+        (0.08, "0.08"),
+        (0.0000041, "0.0000041"),
+        (-0.5, "-0.5"),
     ],
 )
-def test_numbers_are_short(value: float, text: str) -> None:
+def test_numbers_are_as_people_read_them(value: float, text: str) -> None:
     assert human(value) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "largest", "expected"),
+    [
+        ("seconds", 0.0002, ("us", 1e6)),
+        ("seconds", 0.009, ("ms", 1e3)),
+        ("seconds a GB of values", 0.3, ("seconds a GB of values", 1.0)),
+        ("bytes of values a second", 4e8, ("MB of values a second", 1e-6)),
+        ("resident bytes each", 3_600.0, ("resident bytes each", 1.0)),
+        ("resident bytes", 49_000.0, ("resident kB", 1e-3)),
+        ("MB/s", 46.0, ("MB/s", 1.0)),
+    ],
+)
+def test_a_table_has_the_unit_that_fits_its_largest_number(
+    unit: str, largest: float, expected: tuple[str, float]
+) -> None:
+    assert fitting(unit, largest) == expected
+
+
+def test_values_and_their_goals_are_in_the_unit_of_the_table() -> None:
+    table = Table("T", "seconds", [Case("ours", series())], [Goal("ours", at_most=0.0005)])
+    page = report("a", [Measured(table, {"ours": [0.0002]})], command="c", machine="m")
+    assert "us, lower is better" not in page, "the table says that higher is better"
+    assert "us, higher is better" in page
+    assert "| ours | 200 | 0% | 1.00 |" in page
+    assert "- met: `ours` = 200, goal <= 500" in page
 
 
 def test_the_machine_line_tells_the_processor_but_not_whose_it_is(tmp_path: Path) -> None:
