@@ -5,11 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from decimal import Decimal
+from math import nan
 from typing import Final
+
+from moldau.deferred import deferred_pattern
 
 INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
+_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PERIOD: Final = deferred_pattern(r"([1-9][0-9]{0,8})([smhd])")
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -25,6 +30,29 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         return value
 
     return number
+
+
+def decimal(low: float, high: float) -> Callable[[str], float]:
+    """Return a function for `add_argument(type=...)`: numbers from `low` to `high` inclusive."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = nan
+        if not low <= value <= high:
+            raise ArgumentTypeError(f"{text!r} is no number from {low:g} to {high:g}")
+        return value
+
+    return number
+
+
+def period(text: str) -> int:
+    """Return the milliseconds of a period such as 90s, 15m, 12h or 7d."""
+    found = _PERIOD.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is no period: write 90s, 15m, 12h or 7d")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def is_int64(text: str) -> bool:

@@ -29,6 +29,7 @@ SUMMARIES: Final = {
     "restore": "Bring a backup back into an empty cluster, with all offsets; or as of a time.",
     "schema": "Schemas of a registry: list, get, put, check, diff, delete.",
     "share": "Share groups (queues): list, describe, offsets, reset, init, peek, dlq, delete.",
+    "sizing": "How many nodes, shards, memory and disk a load needs, from measured costs.",
     "token": "Delegation tokens of a cluster: create, list, renew, expire.",
     "top": "A cluster as it changes: rates, lag, replicas behind, open transactions.",
     "topic": "Topics: list, describe, create, delete, alter, trim.",

@@ -11,7 +11,7 @@ the machine. A client that logged in with a token can do none of this.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,22 +19,12 @@ from moldau.cli.command import Context, Exit
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.commands.login_file import shared_settings, write_login
+from moldau.cli.numbers import period
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
-from moldau.deferred import deferred_pattern
 
-_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PERIOD: Final = deferred_pattern(r"([1-9][0-9]{0,8})([smhd])")
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _HEADER: Final = ("token", "owner", "requester", "renewers", "issued", "expires", "ends")
-
-
-def period(text: str) -> int:
-    """Return the milliseconds of a period such as 90s, 15m, 12h or 7d."""
-    found = _PERIOD.fullmatch(text)
-    if found is None:
-        raise ArgumentTypeError(f"{text!r} is no period: write 90s, 15m, 12h or 7d")
-    return int(found[1]) * _UNITS[found[2]]
 
 
 def _add_new(parser: ArgumentParser) -> None:
