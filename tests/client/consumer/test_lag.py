@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.client import Consumer
+from moldau.client.consumer.progress import ReadProgress
 from moldau.runtime import Runtime
 from tests.client.consumer.numbered_records import consumer, fill
 from tests.client.world import ClientWorld
@@ -46,3 +49,25 @@ def test_with_read_committed_the_end_is_the_last_stable_offset() -> None:
         fill(log, 50)
         log.open_since = 30
         assert world.run_client(main) == {"read_committed": 20, "read_uncommitted": 40}
+
+
+def test_the_lag_of_a_partition_costs_no_look_at_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An app with a hundred tasks asks for each of them in each turn."""
+
+    def lags(_: ReadProgress) -> None:
+        raise AssertionError("all partitions were looked at")
+
+    async def main(runtime: Runtime) -> list[int | None]:
+        async with consumer(runtime) as reader:
+            await _begun(reader)
+            await reader.poll(5.0, max_records=5)
+            before = reader.lag(("t", 0))
+            monkeypatch.setattr(ReadProgress, "lags", lags)
+            return [before, reader.lag(("t", 0))]
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 20)
+        assert world.run_client(main) == [15, 15]

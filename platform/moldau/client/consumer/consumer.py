@@ -485,7 +485,7 @@ class Consumer(Generic[K, V]):
         the first open transaction begins."""
         where = arguments.partition_of(partition)
         self._core.require(where)
-        return self._core.progress.lags()[where].lag
+        return self._core.progress.lag(where).lag
 
     # Pausing
 

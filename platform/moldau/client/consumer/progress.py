@@ -456,17 +456,11 @@ class ReadProgress:
     def lags(self) -> dict[TopicPartition, Lag]:
         """Return each partition's distance to the end of its log, and from its beginning."""
         begun = self.returned()
-        found = {}
-        for each in self._positions.values():
-            given = begun.get(each.where, each.position)
-            lag = lead = None
-            if each.readable_end >= 0 and each.position >= 0:
-                # A new leader's high watermark may be behind what it gave before its election.
-                is_known = each.readable_end >= each.position
-                lag = max(0, each.readable_end - given) if is_known else None
-                lead = max(0, given - each.log_start_offset)
-            found[each.where] = Lag(lag, lead)
-        return found
+        return {each.where: _lag_of(each, begun) for each in self._positions.values()}
+
+    def lag(self, where: TopicPartition) -> Lag:
+        """Return the same for one partition."""
+        return _lag_of(self._positions[where], self.returned())
 
     def on_commit(
         self, commit: object, offsets: Mapping[TopicPartition, OffsetAndMetadata], until: float
@@ -515,6 +509,16 @@ class ReadProgress:
         if where in self._undecided:
             return math.inf
         return min((until for of, until in self.commits.values() if where in of), default=0.0)
+
+
+def _lag_of(at: Position, begun: Mapping[TopicPartition, int]) -> Lag:
+    given = begun.get(at.where, at.position)
+    if at.readable_end < 0 or at.position < 0:
+        return Lag(None, None)
+    # A new leader's high watermark may be behind what it gave before its election.
+    is_known = at.readable_end >= at.position
+    lag = max(0, at.readable_end - given) if is_known else None
+    return Lag(lag, max(0, given - at.log_start_offset))
 
 
 def _where(part: Part) -> TopicPartition:
