@@ -37,6 +37,7 @@ from tests.streams.pairs.model import (
     NO_NAME,
     RECORDS,
     WINDOW_MS,
+    answer_to,
     foreign_key,
     is_bad,
 )
@@ -110,6 +111,8 @@ def build() -> Streams:
     given = made.stream(f"{NAME}-lines", str)
     if CASE["branch"] == "sibling":
         given.to(f"{NAME}-copy")
+    if CASE["branch"] == "reply":
+        made.stream(f"{NAME}-requests", str).map_values(answer_to).reply()
     steps = _checked(given)
     _step(steps)
     _fold(steps)
@@ -165,7 +168,7 @@ def _fold(steps: Any) -> None:
         keyed.process(Kept, name="kept", stores=_stores(), key=str, type=str).to(out)
         return
     grouped = steps.group_by(key_of)
-    kept: Any = {"logged": False} if CASE["store"] == "no changelog" else {}
+    kept = _kept()
     match CASE["fold"]:
         case "count":
             found = grouped.count(name="counts", **kept).changes()
@@ -182,6 +185,13 @@ def _fold(steps: Any) -> None:
         case _:
             found = _windows(grouped, kept).changes().map(_windowed, key=str, type=Any)
     found.map_values(lambda value: "" if value is None else str(value), type=str).to(out)
+
+
+def _kept() -> Any:
+    """Return the options of a store."""
+    if CASE["store"] == "in memory":
+        return {"in_memory": True}
+    return {"logged": False} if CASE["store"] == "no changelog" else {}
 
 
 def _windows(grouped: Any, kept: Any) -> Any:
@@ -215,10 +225,11 @@ def _added(total: int, line: str) -> int:
 def _stores() -> list[StateStore]:
     is_logged = CASE["store"] != "no changelog"
     types: Any = {"key": str, "value": int, "logged": is_logged}
+    where: Any = {"in_memory": CASE["store"] == "in memory"}
     return [
-        StateStore("kept-rows", ttl=_HOUR, **types),
+        StateStore("kept-rows", ttl=_HOUR, **types, **where),
         StateStore.windows("windows", size=WINDOW_MS, retention=_HOUR, in_memory=True, **types),
-        StateStore.sessions("sessions", retention=_HOUR, **types),
+        StateStore.sessions("sessions", retention=_HOUR, **types, **where),
         StateStore.versions("versions", retention=_HOUR, **types),
     ]
 
@@ -253,6 +264,14 @@ def _join(made: Streams, steps: Any) -> None:
         case "global":
             names = made.global_table(f"{NAME}-names", str, key=str, name="names")
             steps.join(names, _both, key=key_of).to(out)
+        case "global store":
+            store = StateStore("names", key=str, value=str)
+            rows = made.global_store(f"{NAME}-names", str, key=str, store=store, make=Names)
+            steps.join(rows, _both, key=key_of).to(out)
+        case "table process":
+            seen = StateStore("seen", key=str, value=str, **_kept())
+            found = _rows(made).process(OldValues, name="seen-by", stores=[seen], key=str, type=str)
+            found.to(out)
         case "streams" | "left streams":
             _joined_streams(steps).to(out)
         case "to table":
@@ -272,6 +291,43 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+class Names:
+    """Keeps the names of a global store."""
+
+    def __init__(self, context: Context) -> None:
+        self.rows = context.store("names")
+
+    def process(self, record: Record) -> None:
+        self.rows[record.key] = record.value
+
+
+class OldValues:
+    """Forwards the rows of a table. Exactly once, a row whose old value is not the one before is
+    marked from then on."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.seen = context.store("seen")
+
+    def process(self, record: Record) -> None:
+        before = self.seen.get(record.key, "")
+        value = _text(record.value)
+        if CASE["guarantee"] == "exactly_once_v2" and _text(record.old) != before:
+            value = f"{before} was {record.old}"
+        self.seen[record.key] = value if " was " not in before else before
+        self.context.forward(record.changed(value=self.seen[record.key]))
+
+
+class RowMaker:
+    """Makes a row of each row."""
+
+    def __init__(self, context: Context) -> None:
+        """It has no stores."""
+
+    def process(self, record: Record) -> str | None:
+        return None if record.value is None else f"{record.value} processed"
+
+
 def _joined_streams(steps: Any) -> Any:
     even, odd = steps.select_key(key_of).branch(lambda line: number_of(line) % 2 == 0)
     near = within(NEAR_MS, grace=GRACE)
@@ -284,15 +340,19 @@ def _table(made: Streams, topic: str, **options: Any) -> Any:
     return made.table(f"{NAME}-{topic}", str, key=str, partitioner=writer, name=topic, **options)
 
 
+def _rows(made: Streams) -> Any:
+    return _table(made, "rows").map_values(checked_row, **_policy())
+
+
 def _tables(made: Streams) -> Any:
-    rows = _table(made, "rows").map_values(checked_row, **_policy())
+    rows = _rows(made)
     match CASE["join"]:
         case "table":
             return rows
+        case "processed table":
+            return rows.process_values(RowMaker, name="processed")
         case "regroup":
-            parity = rows.group_by(_parity)
-            kept: Any = {"logged": False} if CASE["store"] == "no changelog" else {}
-            return parity.count(name="groups", **kept)
+            return rows.group_by(_parity).count(name="groups", **_kept())
     names = _table(made, "names")
     match CASE["join"]:
         case "tables":

@@ -27,6 +27,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "join": (
         "global",
+        "global store",
         "lookup",
         "left lookup",
         "versioned",
@@ -34,6 +35,8 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "left streams",
         "to table",
         "table",
+        "table process",
+        "processed table",
         "regroup",
         "tables",
         "outer tables",
@@ -43,20 +46,32 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "engine": ("embedded", "spark"),
     "guarantee": ("exactly_once_v2", "at_least_once"),
     "way": ("sync", "async", "batch", "columns"),
-    "branch": ("none", "sibling"),
+    "branch": ("none", "sibling", "reply"),
     "policy": ("none", "skip", "retry", "dead letter", "app skips", "stop"),
     "writer": ("murmur2", "crc32", "undeclared crc32", "round robin"),
     "odd": ("none", "null keys", "late", "tombstones"),
-    "store": ("usual", "no cache", "every update", "small buffers", "no changelog"),
+    "store": ("usual", "no cache", "every update", "small buffers", "no changelog", "in memory"),
     "partitions": ("1", "3"),
     "workers": ("1", "2", "3"),
     "group": ("classic", "streams", "standbys"),
-    "fault": ("none", "kill", "again", "broker", "wiped", "lost", "moved"),
+    "fault": (
+        "none",
+        "kill",
+        "again",
+        "broker",
+        "wiped",
+        "lost",
+        "moved",
+        "resized",
+        "savepoint",
+    ),
 }
 """Names and choices. A new operator or policy is a choice here, or a column.
 
 A store is "wiped" when its worker stops, and "lost" with a worker that is killed; "again" kills a
 worker twice, the second time as it starts; with "moved" another worker joins and the first leaves.
+"Resized" is a process with two workers, of which it gets one more and two less, and "savepoint" an
+app that is saved, reset and restored. With "reply" the app answers requests all along.
 With "standbys" a streams group keeps a copy of each state at another worker.
 """
 
@@ -78,7 +93,10 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # An expression that fails does so each time.
     {"way": ("columns",), "policy": ("retry",)},
     # What is lost with its worker has to be there in the end.
-    {"store": ("no changelog",), "fault": ("kill", "again", "wiped", "lost", "moved")},
+    {
+        "store": ("no changelog",),
+        "fault": ("kill", "again", "wiped", "lost", "moved", "resized", "savepoint"),
+    },
     {"store": ("no changelog",), "policy": ("stop",)},
     {"store": ("no changelog",), "workers": ("2", "3")},
     # Records that count twice go on into more windows.
@@ -91,12 +109,17 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # A copy is at another worker, and of a changelog.
     {"group": ("standbys",), "workers": ("1",)},
     {"group": ("standbys",), "store": ("no changelog",)},
+    # Its process has two workers at first, and starts one that fails anew.
+    {"fault": ("resized",), "workers": ("1", "3")},
+    {"fault": ("resized",), "policy": ("stop",)},
     # What Spark's engine refuses, or has in another place: workers, directories and their stores.
     {**_SPARK, "fold": ("process",)},
     {**_SPARK, "workers": ("2", "3")},
     {**_SPARK, "group": ("streams", "standbys")},
-    {**_SPARK, "store": ("no cache", "small buffers", "no changelog")},
-    {**_SPARK, "fault": ("wiped", "lost", "moved")},
+    {**_SPARK, "join": ("global store", "table process", "processed table")},
+    {**_SPARK, "branch": ("reply",)},
+    {**_SPARK, "store": ("no cache", "small buffers", "no changelog", "in memory")},
+    {**_SPARK, "fault": ("wiped", "lost", "moved", "resized", "savepoint")},
 )
 
 

@@ -65,6 +65,11 @@ def key_of(number: int) -> str:
     return f"k{number % KEYS}"
 
 
+def answer_to(request: str) -> str:
+    """Return what the app replies to a request."""
+    return f"{request} answered"
+
+
 def foreign_key(number: int) -> str:
     """Return the key of the name that a row refers to; some have none."""
     return f"k{number % (KEYS + 2)}"
@@ -265,7 +270,7 @@ def join_end(case: Case, good: list[Line]) -> End:
     """Return what comes of the lines, or of the rows, and of the names."""
     named = {str(each.key): each.text for each in names(case)}
     match case["join"]:
-        case "global" | "lookup":
+        case "global" | "global store" | "lookup":
             return End(
                 Counter(
                     f"{each.text} {named[key_of(each.number)]}"
@@ -324,8 +329,10 @@ def _streams_end(case: Case, good: list[Line]) -> End:
 def _table_end(case: Case, named: Mapping[str, str]) -> End:
     there = _rows_left(case)
     match case["join"]:
-        case "table":
+        case "table" | "table process":
             return End(last={key: each.text for key, each in there.items()})
+        case "processed table":
+            return End(last={key: f"{each.text} processed" for key, each in there.items()})
         case "regroup":
             groups = Counter(str(each.number % 2) for each in there.values())
             return End(last={group: str(count) for group, count in groups.items()}, grows=False)
@@ -378,7 +385,7 @@ def _rows_left(case: Case) -> dict[str, Line]:
 def copy_end(case: Case, every: list[Line]) -> End:
     """Return what the sibling branch must have written. What was done in front of an `async def`
     function or `map_batch` stays."""
-    if case["branch"] == "none":
+    if case["branch"] != "sibling":
         return End(Counter())
     is_undone = case["policy"] == "app skips" and case["way"] in ("sync", "columns")
     return End(Counter(each.text for each in (passed(case, every) if is_undone else every)))

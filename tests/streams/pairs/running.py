@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import threading
 import time
 import zlib
@@ -13,6 +15,7 @@ from typing import Final
 
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
+from moldau.streams import Asker, ReplyTimeout
 from tests.conformance.broker import MoldauBroker
 from tests.streams.pairs import model
 from tests.streams.pairs.model import Case, Line
@@ -22,7 +25,9 @@ PATIENCE_S: Final = 60.0
 _LOOK_S: Final = 0.3
 _STARTING_S: Final = 1.0
 _RESTING: Final = threading.Event()
-_INPUTS: Final = ("lines", "rows", "names")
+_INPUTS: Final = ("lines", "rows", "names", "requests")
+_REQUESTS: Final = 40
+_BETWEEN_S: Final = 0.25
 _OUTPUTS: Final = ("step", "step-even", "fold", "join", "copy", "dead")
 _numbers: Final = count(1)
 
@@ -75,6 +80,7 @@ def run_case(broker: MoldauBroker, folder: Path, case: Case) -> list[str]:
     name = f"pairs{next(_numbers)}"
     _make_topics(broker, name, case)
     workers = Workers(case, name, broker, folder)
+    requests = Requests(broker, name) if case["branch"] == "reply" else None
     half = model.RECORDS // 2
     _send(broker, name, case, "names", model.names(case))
     _send(broker, name, case, "rows", model.rows(case)[:half])
@@ -90,6 +96,8 @@ def run_case(broker: MoldauBroker, folder: Path, case: Case) -> list[str]:
         wrong = wrong or _come_to(workers, case, is_closed=False)
         _send(broker, name, case, "lines", model.closing())
         wrong = wrong or _come_to(workers, case, is_closed=True)
+        if requests is not None:
+            wrong += requests.problems()
         for worker in list(workers.processes):
             wrong += workers.stop(worker)
         # What comes after it was right, such as a record that counts twice.
@@ -153,10 +161,65 @@ def _fault(workers: Workers, case: Case) -> list[str]:
             workers.start(int(case["workers"]))
             _RESTING.wait(_STARTING_S)
             return workers.stop(0)
+        case "resized":
+            for number in (signal.SIGTTIN, signal.SIGTTOU, signal.SIGTTOU):
+                workers.signal(0, number)
+                _RESTING.wait(_STARTING_S)
+        case "savepoint":
+            return _saved_and_restored(workers)
         case "broker":
             workers.broker.kill()
             workers.broker.start()
     return []
+
+
+def _saved_and_restored(workers: Workers) -> list[str]:
+    """Stop the app, save it, let it begin anew, and restore it. Return what is wrong with that."""
+    known = list(workers.processes)
+    wrong = [problem for worker in known for problem in workers.stop(worker)]
+    place = f"file://{workers.folder}/{workers.name}-savepoint"
+    wrong = wrong or workers.command("savepoint", place)
+    wrong = wrong or workers.command("reset", "--execute")
+    for worker in known:
+        workers.wipe(worker)
+    wrong = wrong or workers.command("restore", place)
+    for worker in known:
+        workers.start(worker)
+    return wrong
+
+
+class Requests:
+    """Asks the app all along: no reply may be missing or wrong."""
+
+    def __init__(self, broker: MoldauBroker, name: str) -> None:
+        self._servers, self._name = broker.bootstrap_servers, name
+        self._wrong: list[str] = []
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._ask_all()), daemon=True)
+        self._thread.start()
+
+    def problems(self) -> list[str]:
+        """Wait for the last reply. Return what was wrong."""
+        self._thread.join(2 * PATIENCE_S)
+        return [*self._wrong, *["requests still wait"] * self._thread.is_alive()]
+
+    async def _ask_all(self) -> None:
+        async with Asker(f"{self._name}-asker", self._servers) as asker:
+            waiting = []
+            for number in range(_REQUESTS):
+                waiting.append(asyncio.create_task(self._ask(asker, f"request {number}")))
+                await asyncio.to_thread(_RESTING.wait, _BETWEEN_S)
+            await asyncio.gather(*waiting)
+
+    async def _ask(self, asker: Asker, request: str) -> None:
+        try:
+            found = await asker.ask(
+                f"{self._name}-requests", request, key=request, type=str, timeout="60s"
+            )
+        except ReplyTimeout:
+            self._wrong.append(f"no reply to {request}")
+            return
+        if found != model.answer_to(request):
+            self._wrong.append(f"{request} has the reply {found}")
 
 
 def _make_topics(broker: MoldauBroker, name: str, case: Case) -> None:

@@ -55,6 +55,25 @@ getters._called = called
 """,
         {"join": "foreign key", "policy": "skip"},
     ),
+    "an operator of a table gets no old value": Fault(
+        """
+from moldau.streams.engine.operators.process import ProcessOperator, Record
+def on_change(self, key, value, old, time, headers):
+    self._run(Record(key, value, time, tuple(headers or ())))
+ProcessOperator._on_change = on_change
+""",
+        {"join": "table process", "guarantee": "exactly_once_v2"},
+    ),
+    "a restore reads the inputs again": Fault(
+        """
+from moldau.streams.savepoint import restoring
+offsets = restoring._offsets
+def begins(*given):
+    return {where: each._replace(offset=0) for where, each in offsets(*given).items()}
+restoring._offsets = begins
+""",
+        {"fault": "savepoint", "guarantee": "exactly_once_v2"},
+    ),
 }
 
 

@@ -62,12 +62,7 @@ class Workers:
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, worker: int) -> None:
-        env = {
-            **os.environ,
-            "APP": self.name,
-            "CASE": json.dumps(dict(self.case)),
-            "BEGAN_MS": str(BEGAN_MS),
-        }
+        env = self._env()
         words = ["streams", "run", "tests.streams.pairs.app:app"]
         words += ["--bootstrap", self.broker.bootstrap_servers]
         settings = [f"processing.guarantee={self.case['guarantee']}"]
@@ -80,10 +75,10 @@ class Workers:
             words += ["--state", str(self.state(worker))]
             settings += ["commit.interval.ms=100", *_GROUPS[self.case["group"]]]
             settings += _STORES.get(self.case["store"], ())
+        if self.case["fault"] == "resized" and worker == 0:
+            words += ["--workers", self.case["workers"]]
         for each in settings:
             words += ["--set", each]
-        if self.is_repaired:
-            env["REPAIRED"] = "yes"
         with self._log(worker).open("ab") as log:
             self.processes[worker] = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "moldau.cli", *words],
@@ -92,8 +87,34 @@ class Workers:
             )  # fmt: skip
 
     def start_all(self) -> None:
-        for worker in range(int(self.case["workers"])):
+        """Start all workers, each in a process of its own, unless one has to have them all."""
+        alone = self.case["fault"] == "resized"
+        for worker in range(1 if alone else int(self.case["workers"])):
             self.start(worker)
+
+    def signal(self, worker: int, number: int) -> None:
+        """Send a signal to a process."""
+        self.processes[worker].send_signal(number)
+
+    def command(self, action: str, *words: str) -> list[str]:
+        """Run a command on the stopped app. Return what is wrong with its end."""
+        done = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-m", "moldau.cli", "streams", action, "tests.streams.pairs.app:app",
+             *words, "-b", self.broker.bootstrap_servers],
+            env=self._env(), cwd=_ROOT, capture_output=True, text=True, timeout=2 * _STOP_S,
+            check=False,
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        return [f"{action} ended with {done.returncode}: {said[-600:]}"] * bool(done.returncode)
+
+    def _env(self) -> dict[str, str]:
+        env = {
+            **os.environ,
+            "APP": self.name,
+            "CASE": json.dumps(dict(self.case)),
+            "BEGAN_MS": str(BEGAN_MS),
+        }
+        return {**env, "REPAIRED": "yes"} if self.is_repaired else env
 
     def state(self, worker: int) -> Path:
         return self.folder / f"{self.name}-state-{worker}"

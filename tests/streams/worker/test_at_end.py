@@ -20,7 +20,10 @@ async def ignored(_: Sequence[TopicPartition]) -> None:
 async def poll_until(door: Door, where: TopicPartition, *, is_at_end: bool) -> None:
     """Fails after a minute."""
     async with asyncio.timeout(60):
-        while where not in door.consumer.assignment or door.is_at_end(where) is not is_at_end:
+        while (
+            where not in door.consumer.assignment
+            or (where in door.at_end([where])) is not is_at_end
+        ):
             await door.poll(0.1)
 
 

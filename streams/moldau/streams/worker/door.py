@@ -357,10 +357,11 @@ class Door:
             return None
         return max(0, self._ends[where] - position)
 
-    def is_at_end(self, where: TopicPartition) -> bool:
-        """Whether `poll` has returned all records of a partition. False while its leader does not
-        answer: the known end is then that of the last answer."""
-        return self.lag(where) == 0 and where not in self.consumer.troubles()
+    def at_end(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Return those of which `poll` has returned all records. A partition whose leader does not
+        answer is not among them: the known end is then that of the last answer."""
+        found = {where for where in partitions if self.lag(where) == 0}
+        return found.difference(self.consumer.troubles()) if found else found
 
     def forget_ends(self) -> None:
         """Forget the learned ends: after a rebalance they are out of date."""

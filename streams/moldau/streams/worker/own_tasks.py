@@ -3,6 +3,11 @@
 Invariants: a task is in `tasks` from its making to its closing; only a task with restored stores is
 RUNNING. Whether a task is committed, reverted or rebuilt is decided elsewhere (`Decisions`).
 
+To open or close a database takes up to a tenth of a second on a busy disk, and nothing else of the
+process runs meanwhile. So at most a few databases are opened in one turn, and a few closed: tasks
+that stay here go on between them, and those that have come do not wait for the last one. A task
+that is not opened yet is in `unopened`, and its inputs are paused.
+
 The directories of tasks that went to other workers are deleted after they were unused for long. A
 task that comes back within `state.cleanup.delay.ms` finds its stores; after that it would have to
 read most of its changelogs anyway.
@@ -13,7 +18,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.errors import without_frames
 from moldau.runtime import Runtime
@@ -33,14 +38,25 @@ from moldau.streams.worker.tasks import (
     TaskId,
     TaskState,
     WorkerTask,
+    changelogs_of,
     tasks_of,
     written_changelogs,
 )
 
 RESTORE_POLL_S: Final = 0.1
 _BESIDE_POLL_S: Final = 0.005
+_OPEN_S: Final = 0.25
+"""A turn opens databases for so long, and one in any case."""
 
 _TASK: Final = re.compile(r"\d+_\d+")
+
+
+class _Ingredients(NamedTuple):
+    """What a task is made from."""
+
+    program: Program
+    inputs: tuple[TopicPartition, ...]
+    committed: Mapping[TopicPartition, CommittedOffset]
 
 
 class OwnTasks:
@@ -61,6 +77,9 @@ class OwnTasks:
         self._gate, self._runtime, self._reports = beside
         self._cache_bytes = 0
         self.tasks: dict[TaskId, WorkerTask] = {}
+        self.unopened: dict[TaskId, _Ingredients] = {}
+        self._ends: Mapping[TopicPartition, tuple[int, int]] = {}
+        """Where the changelogs of the tasks that came last begin and end."""
         self.topics: dict[str, TopicFacts] = {}
 
     def begin(self, topics: dict[str, TopicFacts], cache_bytes: int) -> None:
@@ -75,7 +94,21 @@ class OwnTasks:
     @property
     def are_running(self) -> bool:
         """Whether all tasks run."""
-        return all(each.state is TaskState.RUNNING for each in self.tasks.values())
+        return not self.unopened and all(
+            each.state is TaskState.RUNNING for each in self.tasks.values()
+        )
+
+    def directories(self) -> Sequence[TaskId]:
+        """Return the tasks whose directories are used, or are about to be."""
+        return (*self.tasks, *self.unopened, *self._maker.closing)
+
+    def mark_ends(self) -> None:
+        """Note in the running tasks which inputs are at their ends."""
+        running = self.of(TaskState.RUNNING)
+        at_end = self._door.at_end(where for task in running for where in task.inputs)
+        for task in running:
+            for where in task.inputs:
+                task.task.set_at_end(where.topic, where in at_end)
 
     def with_input(self, where: TopicPartition) -> WorkerTask | None:
         """Return the task that reads this partition."""
@@ -96,8 +129,10 @@ class OwnTasks:
             if task.state is not TaskState.SUSPENDED
             for where in task.inputs
         }
+        kept.update(where for each in self.unopened.values() for where in each.inputs)
         wanted = tasks_of(self._plan, kept | set(partitions))
-        taken_over = {each: what for each, what in wanted.items() if each not in self.tasks}
+        here = {*self.tasks, *self.unopened}
+        taken_over = {each: what for each, what in wanted.items() if each not in here}
         # Before offsets of changelogs are requested: one that does not exist is waited for.
         for task_id, (program, inputs) in taken_over.items():
             await self._require_changelogs(task_id, program, inputs)
@@ -112,14 +147,49 @@ class OwnTasks:
             [where for _, inputs in wanted.values() for where in inputs]
         )
         await self._sort_out(wanted, committed)
-        new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
-        for task_id, (program, inputs) in new.items():
-            self.tasks[task_id] = await self._gate.run(
-                self._maker.make, task_id, program, inputs, committed
-            )
+        self.unopened = {
+            task_id: _Ingredients(program, inputs, committed)
+            for task_id, (program, inputs) in wanted.items()
+            if task_id not in self.tasks
+        }
+        self._reports.assigned(wanted)
+        await self._learn_ends()
+        await self._open_some()
+
+    async def _learn_ends(self) -> None:
+        """Learn the ends of the changelogs of all tasks that are to be opened."""
+        changelogs = [
+            where
+            for task_id, each in self.unopened.items()
+            for where in changelogs_of(each.program, task_id.partition)
+        ]
+        if changelogs:
+            changelogs += self._migrations.sources()
+        self._ends = await self._door.ends(changelogs)
+        await self._migrations.learn(self._ends)
+
+    async def _open_some(self) -> None:
+        """Make some of the tasks that are not opened yet, and begin to restore them. Those whose
+        stores turn out to be damaged have a `damage`."""
+        clock = self._runtime.clock
+        opened: list[WorkerTask] = []
+        committed: dict[TopicPartition, CommittedOffset] = {}
+        begun = clock.monotonic()
+        while self.unopened and (not opened or clock.monotonic() - begun < _OPEN_S):
+            task_id = next(iter(self.unopened))
+            program, inputs, known = self.unopened.pop(task_id)
+            task = await self._gate.run(self._maker.make, task_id, program, inputs, known)
+            self.tasks[task_id] = task
+            opened.append(task)
+            committed.update((where, known[where]) for where in inputs if where in known)
         self._share_cache()
-        await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
-        self._reports.assigned(self.tasks.values())
+        await self._begin_restoring(opened, committed)
+
+    def forget(self, partitions: Sequence[TopicPartition] | None = None) -> None:
+        """Do not open the tasks with these inputs, or any, which belong to others now."""
+        for task_id, each in list(self.unopened.items()):
+            if partitions is None or not set(each.inputs).isdisjoint(partitions):
+                del self.unopened[task_id]
 
     async def _require_changelogs(
         self, task_id: TaskId, program: Program, inputs: Sequence[TopicPartition]
@@ -175,7 +245,7 @@ class OwnTasks:
             or wanted[task_id][1] != task.inputs
             or (task in suspended and not restore.is_current(task, committed, ends, marked))
         ]
-        await self.close(gone)
+        await self.close(gone, is_put_off=True)
         for task in self.of(TaskState.SUSPENDED):
             self._take_up(task)
 
@@ -200,13 +270,14 @@ class OwnTasks:
 
     # Closing
 
-    async def close(self, task_ids: Sequence[TaskId]) -> None:
-        """Close tasks. What is not committed of them is dropped."""
+    async def close(self, task_ids: Sequence[TaskId], *, is_put_off: bool = False) -> None:
+        """Close tasks, their databases perhaps later. What is not committed of them is dropped."""
         gone = [self.tasks.pop(task_id) for task_id in task_ids]
         for task in gone:
             if task.damage is not None:
                 forget_frames(task.damage)
-            await self._gate.run(task.close)
+            is_later = is_put_off and task.damage is None
+            await self._gate.run(self._maker.put_off if is_later else WorkerTask.close, task)
         if any(not each.is_done for task in gone for each in task.restoring.values()):
             await self._follow_changelogs()
 
@@ -224,7 +295,9 @@ class OwnTasks:
 
     async def close_all(self) -> None:
         """Close all tasks."""
+        self.forget()
         await self.close(list(self.tasks))
+        await self._gate.run(self._maker.close_rest)
         await self._door.changelogs.aclose()
 
     # Restoring
@@ -232,15 +305,12 @@ class OwnTasks:
     async def _begin_restoring(
         self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, CommittedOffset]
     ) -> None:
-        changelogs = [where for task in tasks for where in task.changelogs()]
-        if changelogs:
-            changelogs += self._migrations.sources()
-        ends = await self._door.ends(changelogs)
-        await self._migrations.learn(ends)
         for task in tasks:
             self._migrations.check(task.task_id, task.program)
             try:
-                cleared = await self._gate.run(restore.begin, task, ends, self.topics, committed)
+                cleared = await self._gate.run(
+                    restore.begin, task, self._ends, self.topics, committed
+                )
             except StoreCorrupted as error:
                 task.damage = without_frames(error)
                 continue
@@ -248,6 +318,7 @@ class OwnTasks:
             self._settle(task)
         await self._follow_changelogs()
         waiting = [where for task in self.of(TaskState.RESTORING) for where in task.inputs]
+        waiting += [where for each in self.unopened.values() for where in each.inputs]
         self._door.pause(sorted(waiting))
 
     def to_migrate(self) -> WorkerTask | None:
@@ -275,8 +346,25 @@ class OwnTasks:
             self._door.resume(task.inputs)
             self._reports.restored(task)
 
+    @property
+    def are_restoring(self) -> bool:
+        """Whether tasks wait for their stores."""
+        return bool(self.unopened or self.of(TaskState.RESTORING))
+
+    async def advance(self) -> None:
+        """Bring the tasks that wait for their stores on, and close a database that is left."""
+        if self.are_restoring:
+            await self.restore()
+        if self._maker.closing:
+            await self._gate.run(self._maker.close_one)
+
     async def restore(self) -> None:
-        """Read the changelogs of the tasks that are restored."""
+        """Open stores, and read the changelogs of the tasks that are restored."""
+        if self.unopened:
+            await self._open_some()
+            for each in self.tasks.values():
+                if each.damage is not None:
+                    raise without_frames(each.damage)
         by_changelog = {
             where: task
             for task in self.of(TaskState.RESTORING)
@@ -285,8 +373,9 @@ class OwnTasks:
         }
         if not by_changelog:
             return
-        # Tasks that run are not to wait for one whose changelog has nothing to read now.
-        wait_s = _BESIDE_POLL_S if self.of(TaskState.RUNNING) else RESTORE_POLL_S
+        # Tasks that run, or could be opened, do not wait for a changelog with nothing to read now.
+        is_alone = not self.unopened and not self.of(TaskState.RUNNING)
+        wait_s = RESTORE_POLL_S if is_alone else _BESIDE_POLL_S
         for fetched in await self._door.changelogs.read(wait_s):
             task = by_changelog.get(fetched.where)
             if task is not None:

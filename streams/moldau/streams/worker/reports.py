@@ -60,9 +60,9 @@ class Reports:
                 url,
             )
 
-    def assigned(self, tasks: Iterable[WorkerTask]) -> None:
+    def assigned(self, tasks: Iterable[TaskId]) -> None:
         """Report the tasks of the worker after a rebalance."""
-        names = [str(each.task_id) for each in tasks]
+        names = [str(each) for each in tasks]
         LOG.info("streams: tasks %s", ", ".join(names) or "none")
 
     def standing_by(self, tasks: Iterable[TaskId]) -> None:

@@ -10,7 +10,8 @@ Invariants:
 - The versions of rows are read beside the changelogs, so that no question misreads rows that the
   task has migrated, or is about to.
 - A task is never here and among the worker's own tasks: what is given up here is closed before
-  tasks are taken, and tasks are given up before they are kept here.
+  tasks are taken, and tasks are given up before they are kept here. An open database goes from one
+  to the other.
 
 A standby has the form of a task (`WorkerTask`), in the state STANDBY, and is restored by the same
 steps, towards an end that moves.
@@ -98,7 +99,10 @@ class Standbys:
             self.given_up.pop(task_id, None)
         self._wanted = self._wanted.intersection(kept)
         gone = [task_id for task_id in self.tasks if task_id not in kept]
-        await self._close(gone)
+        sound = [task_id for task_id in gone if self.tasks[task_id].damage is None]
+        for task_id in sound:
+            await self._gate.run(self._maker.hand_over, self.tasks.pop(task_id))
+        await self._close([task_id for task_id in gone if task_id in self.tasks])
         if gone:
             await self._follow()
 

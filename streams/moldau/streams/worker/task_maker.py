@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import LookupTable
@@ -42,6 +42,9 @@ class TaskMaker:
         self._open_database = open_database
         self._lookups = lookups
         self._files, self._reports = beside
+        self._closing: dict[TaskId, WorkerTask] = {}
+        self._copies: set[TaskId] = set()
+        """Those of them that were copies: all of their rows are committed."""
 
     def make(
         self,
@@ -60,7 +63,7 @@ class TaskMaker:
             )
         database = None
         if program.stores:
-            database = self._open(task_id, program)
+            database = self._taken_over(task_id) or self._open(task_id, program)
         backings = {}
         if database is not None:
             backings = {store.name: database.backing(store.name) for store in program.stores}
@@ -81,6 +84,49 @@ class TaskMaker:
             disk = self._open_database(path, kinds)
         held = {each.name: each.kind.value for each in program.stores if each.is_in_memory}
         return StoresInMemory(disk, held) if held else disk
+
+    @property
+    def closing(self) -> Collection[TaskId]:
+        """The closed tasks that still have a database."""
+        return self._closing.keys()
+
+    def put_off(self, task: WorkerTask) -> None:
+        """Close a task, and leave its database to `close_one`."""
+        self._finish(task.task_id)
+        self._closing[task.task_id] = task
+        task.close_engine()
+
+    def hand_over(self, copy: WorkerTask) -> None:
+        """Close a copy that is not damaged, but leave its database open: the worker may get the
+        task itself now, and goes on with it."""
+        self.put_off(copy)
+        self._copies.add(copy.task_id)
+
+    def _taken_over(self, task_id: TaskId) -> Database | None:
+        """Return the database that the copy of a task has left. Close one that the task has left,
+        which may have rows that are not committed, and stores in memory, which begin empty."""
+        found = self._closing[task_id].database if task_id in self._copies else None
+        if found is None or isinstance(found, StoresInMemory):
+            self._finish(task_id)
+            return None
+        self._copies.discard(task_id)
+        del self._closing[task_id]
+        return found
+
+    def close_one(self) -> None:
+        """Close one of the databases that are left."""
+        self._finish(next(iter(self._closing)))
+
+    def close_rest(self) -> None:
+        """Close all databases that are left."""
+        while self._closing:
+            self.close_one()
+
+    def _finish(self, task_id: TaskId) -> None:
+        self._copies.discard(task_id)
+        task = self._closing.pop(task_id, None)
+        if task is not None:
+            task.close_database()
 
     def set_aside(self, damaged: WorkerTask) -> None:
         """Rename the files of a closed task that is damaged."""

@@ -203,18 +203,22 @@ class WorkerTask:
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all its stores that have one."""
-        found = (self.changelog(store) for store in self.program.stores)
-        return [where for where in found if where is not None]
+        return changelogs_of(self.program, self.task_id.partition)
 
     def close(self) -> None:
         """Close the task and its database. What is not committed is dropped."""
-        self.state = TaskState.CLOSED
         try:
-            self.task.close()
+            self.close_engine()
         finally:
-            self._close_database()
+            self.close_database()
 
-    def _close_database(self) -> None:
+    def close_engine(self) -> None:
+        """Close the task; its database is left."""
+        self.state = TaskState.CLOSED
+        self.task.close()
+
+    def close_database(self) -> None:
+        """Close the database of a closed task."""
         if self.database is None:
             return
         if self.damage is None:
@@ -239,6 +243,12 @@ def tasks_of(
         task_id: (programs[task_id.program], tuple(sorted(inputs)))
         for task_id, inputs in sorted(found.items())
     }
+
+
+def changelogs_of(program: Program, partition: int) -> list[TopicPartition]:
+    """Return the changelog partitions of all stores of a program that have one."""
+    topics = (store.changelog(program.app) for store in program.stores)
+    return [TopicPartition(topic, partition) for topic in topics if topic is not None]
 
 
 def written_changelogs(program: Program, partition: int) -> list[TopicPartition]:

@@ -264,7 +264,7 @@ class Worker:
                 self._lakes.take()
         now = self._runtime.clock.monotonic()
         if self._stale.is_due(now):
-            used = {str(task_id) for task_id in (*self.tasks, *self.standbys.tasks)}
+            used = {str(each) for each in (*self._own.directories(), *self.standbys.tasks)}
             await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
 
     async def _check_inputs(self, until: float = 0.0) -> None:
@@ -281,7 +281,7 @@ class Worker:
             await asyncio.sleep(RESTORE_POLL_S)
 
     async def _poll_and_process(self) -> None:
-        is_restoring = bool(self._own.of(TaskState.RESTORING))
+        is_restoring = self._own.are_restoring
         wait_s = 0.0 if is_restoring else self._wait_s()
         fetched: list[FetchedChunk] = []
         if self._door.has_inputs:
@@ -304,14 +304,11 @@ class Worker:
             await self._globals.read()
             if not self.tasks:  # else it is stored with their commits
                 await self._globals.commit()
-        if is_restoring:
-            await self._own.restore()
+        await self._own.advance()
         await self.standbys.read()
         running = self._own.of(TaskState.RUNNING)
         await self._learn_ends(running)
-        for task in running:
-            for where in task.inputs:
-                task.task.set_at_end(where.topic, self._door.is_at_end(where))
+        self._own.mark_ends()
         if self._reports.life.is_paused:  # what was polled waits in the tasks, and commits go on
             return
         self._has_more = await self._gate.run(self._process, running)
@@ -473,6 +470,7 @@ class Worker:
             self._decisions.on_commit_later()
         except MembershipLost as error:
             self._reports.membership_lost(str(error))
+            self._own.forget()
             self._decisions.on_membership_lost()
         except CommitReverted as error:
             self._on_reverted(error)
@@ -519,6 +517,7 @@ class Worker:
 
     async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self._decisions.on_revoked(partitions)
+        self._own.forget(partitions)
         for task in self.tasks.values():
             if not set(task.inputs).isdisjoint(partitions):
                 # Commit what only the clock has changed in it, too.
@@ -527,6 +526,7 @@ class Worker:
 
     async def _lost(self, partitions: Sequence[TopicPartition]) -> None:
         self._decisions.on_lost(partitions)
+        self._own.forget(partitions)
         await self._decide()
         await self.standbys.give_up(self._door.membership.copies())
 
