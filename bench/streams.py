@@ -43,7 +43,7 @@ from bench.peer_brokers import HOST, MoldauBroker
 from bench.stream_marks import Marks, mark
 from moldau.client import KafkaError, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
-from tests.peers.apache_kafka import PeerMissing, fetch
+from tests.peers.apache_kafka import NEWEST, PeerMissing, fetch
 
 HERE: Final = Path(__file__).parent
 PEERS_VENV: Final = Path(
@@ -66,6 +66,7 @@ OURS: Final = "moldau"
 EXACT: Final = "exactly-once"
 """Ours with transactions, which it commits ten times a second."""
 JAVA: Final = "Kafka Streams"
+JAVA_VERSION: Final = os.environ.get("KAFKA_PEER_VERSION", NEWEST)
 # The heartbeats of streams groups are for `bench.streams_groups`.
 BROKER: Final = {
     "num.partitions": "1",
@@ -203,15 +204,17 @@ def order(user: str, item: int, chance: random.Random) -> bytes:
 
 @cache
 def arena() -> Arena:
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return Arena(stack)
+    with ExitStack() as stack:
+        made = Arena(stack)
+        # After its folder was made: what is registered last runs first.
+        atexit.register(stack.pop_all().close)
+    return made
 
 
 @cache
 def java_command() -> tuple[str, ...]:
     """Return the command of the compiled Java program. Raise PeerMissing without Java."""
-    kafka = fetch()
+    kafka = fetch(JAVA_VERSION)
     classes = arena().folder / "classes"
     compiler = str(Path(kafka.java).with_name("javac"))
     subprocess.run(  # noqa: S603 - our own file, compiled by the JDK that was found

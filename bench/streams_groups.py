@@ -1,15 +1,20 @@
-"""Failover in a streams group: the seconds from the moment when the owner of a task has left its
-group to the first result of the worker that takes the task over.
+"""Streams groups beside Kafka Streams in the same protocol (KIP-1071), on the same broker.
 
-An app keeps the last value of each key in one task, so that all of its store has to be there before
-a result. Beside a store that has a standby stands one that has none and is restored; beside ours,
-Kafka Streams in the same group protocol (KIP-1071) on the same broker. The owner is stopped in
-order; the clock starts when the broker does not list it any more, so that what the two do until
-then does not count. Each round stops the worker that took over in the round before.
+- *Records stand still*: a hundred tasks, and a worker that comes to three others or goes
+  (bench/streams_standstill.py).
+- *Failover*: the seconds from the moment when the owner of a task has left its group to the first
+  result of the worker that takes the task over. An app keeps the last value of each key in one
+  task, so that all of its store has to be there before a result. Beside a store that has a standby
+  stands one that has none and is restored. The owner is stopped in order; the clock starts when the
+  broker does not list it any more, so that what the two do until then does not count. Each round
+  stops the worker that took over in the round before.
+- *Restore* of a count without its store, as in `bench.streams`.
+- *Members*: a thousand at the broker, beside Apache Kafka's (bench/streams_crowd.py).
 
-`BENCH_STORE_MB` is the size of the store: 400 unless it is given, so that a run of one round takes
-less than ten minutes; 1000 for a store of one gigabyte. `KAFKA_PEER_VERSION=4.4.0` chooses Kafka
-Streams. Without Java or Maven its rows are missing.
+`BENCH_STORE_MB` is the size of the store of a failover: 400 unless it is given, so that a run of
+one round takes less than ten minutes; 1000 for a store of one gigabyte. `BENCH_SCALE` is that of
+`bench.streams`, and `KAFKA_PEER_VERSION` chooses Kafka Streams. Without Java or Maven its rows are
+missing.
 """
 
 from __future__ import annotations
@@ -22,18 +27,21 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from bench import streams
+from bench.groups import STARTS
 from bench.harness import Case, Goal, Missing, Table
-from bench.streams import JAVA, OURS, App, fresh
-from moldau.client import KafkaError, Resource, ResourceType, TopicPartition
+from bench.streams import JAVA, OURS, fresh
+from bench.streams_crowd import MEMBERS, Crowd, crowd
+from bench.streams_members import WAIT_S, Group, until
+from bench.streams_standstill import TASKS, Moves, moves
+from moldau.client import Resource, ResourceType, TopicPartition
 from moldau.client.sync import Consumer, Producer
 from tests.peers.apache_kafka import PeerMissing
 
@@ -43,52 +51,20 @@ VALUE_BYTES: Final = 1000
 RECORDS: Final = STORE_MB * 1_000_000 // VALUE_BYTES
 MOST_S: Final = 2.0
 """The goal: a standby has taken over after this time."""
-WAIT_S: Final = 300.0
+MOST_OF_JAVA: Final = 0.3
 STABLE_S: Final = 5.0
 """A copy is whole when its files have not grown for so long."""
-TOGETHER: Final = {"BENCH_GROUP_PROTOCOL": "streams", "BENCH_COMMIT_MS": "100"}
-OURS_GIVEN: Final = ("--set", "group.protocol=streams", "--set", "commit.interval.ms=100")
 _marks = count()
+T = TypeVar("T")
 
 
 @dataclass
-class Group:
+class Pair:
     """The workers of one app: the one that owns the task, and the one that comes for a round."""
 
-    app: App
-    has_standby: bool
-    stack: ExitStack = field(default_factory=ExitStack)
+    group: Group
+    process: subprocess.Popen[bytes]
     owner: int = 0
-    process: subprocess.Popen[bytes] | None = None
-
-    def state(self, index: int) -> Path:
-        return self.app.state / str(index)
-
-    def start(self, index: int) -> subprocess.Popen[bytes]:
-        state = self.state(index)
-        state.mkdir(parents=True, exist_ok=True)
-        app = replace(self.app, state=state)
-        words, named = streams.command(app)
-        given = () if app.library == JAVA else OURS_GIVEN
-        running: AbstractContextManager[subprocess.Popen[bytes]] = streams.started(
-            app, [*words, *given], {**named, **TOGETHER}
-        )
-        return self.stack.enter_context(running)
-
-    def members(self) -> int:
-        found = streams.arena().admin.describe_groups([self.app.name])[self.app.name]
-        return 0 if isinstance(found, KafkaError) else len(found.members)
-
-
-def until(reached: partial[bool], process: subprocess.Popen[bytes], what: str) -> None:
-    """Wait until something is reached. Raise Missing if it takes too long or the app ends."""
-    deadline = time.monotonic() + WAIT_S
-    while not reached():
-        if time.monotonic() > deadline:
-            raise Missing(f"{what}: not after {WAIT_S:.0f} s")
-        if (code := process.poll()) is not None:
-            raise Missing(f"{what}: the app ended with exit code {code}")
-        time.sleep(0.01)
 
 
 def size_of(folder: Path) -> int:
@@ -143,7 +119,7 @@ def first_result(group: Group, process: subprocess.Popen[bytes]) -> float:
 
 
 @cache
-def group(library: str, has_standby: bool) -> Group:
+def pair(library: str, has_standby: bool) -> Pair:
     """Return the workers of an app that has read the whole load."""
     topic = loaded()
     app = fresh(library, "kept", (topic, topic))
@@ -152,10 +128,10 @@ def group(library: str, has_standby: bool) -> Group:
         Resource(ResourceType.GROUP, app.name),
         set_to={"streams.num.standby.replicas": standbys},
     )
-    made = Group(app, has_standby)
-    atexit.register(made.stack.close)
-    made.process = made.start(0)
-    first_result(made, made.process)
+    group = Group(app)
+    atexit.register(group.stack.close)
+    made = Pair(group, group.start(0))
+    first_result(group, made.process)
     return made
 
 
@@ -170,22 +146,21 @@ def failover(library: str, has_standby: bool) -> float:
     """Return the seconds from the owner's end in the group to the first result of the other."""
     if STORE_MB < LEAST_MB:
         raise Missing(f"a store of less than {LEAST_MB} MB is not on a disk: no copy can be seen")
-    made = group(library, has_standby)
-    leaving = made.process
-    assert leaving is not None
+    made = pair(library, has_standby)
+    group, leaving = made.group, made.process
     index = 1 - made.owner
     if not has_standby:
-        shutil.rmtree(made.state(index), ignore_errors=True)
-    taking = made.start(index)
-    until(partial(lambda: made.members() == 2), taking, "two members")
+        shutil.rmtree(group.state(index), ignore_errors=True)
+    taking = group.start(index)
+    until(lambda: group.members() == 2, taking, "two members")
     if has_standby:
         seen: dict[int, float] = {}
         least = STORE_MB * 1_000_000 // 2
-        until(partial(is_whole, made.state(index), least, seen), taking, "a whole copy")
+        until(partial(is_whole, group.state(index), least, seen), taking, "a whole copy")
     leaving.send_signal(signal.SIGTERM)
-    until(partial(lambda: made.members() == 1), taking, "one member")
+    until(lambda: group.members() == 1, taking, "one member")
     begun = time.perf_counter()
-    ended = first_result(made, taking)
+    ended = first_result(group, taking)
     leaving.wait(WAIT_S)
     made.owner, made.process = index, taking
     return ended - begun
@@ -199,9 +174,7 @@ def _libraries() -> list[str]:
     return [OURS, JAVA]
 
 
-def tables() -> Iterator[Table]:
-    """Measure a failover with and without a standby."""
-    libraries = _libraries()
+def _failover_table(libraries: Sequence[str]) -> Table:
     cases = [
         Case(f"{library}, {'a standby' if has_standby else 'a restore'}", run)
         for library in libraries
@@ -211,8 +184,54 @@ def tables() -> Iterator[Table]:
     goals = [Goal(f"{OURS}, a standby", at_most=MOST_S)]
     if JAVA in libraries:
         goals += [
-            Goal(f"{OURS}, {how}", f"{JAVA}, {how}", ratio_at_most=1.0)
-            for how in ("a standby", "a restore")
+            Goal(f"{OURS}, a standby", f"{JAVA}, a standby", ratio_at_most=MOST_OF_JAVA),
+            Goal(f"{OURS}, a restore", f"{JAVA}, a restore", ratio_at_most=1.0),
         ]
     title = f"failover of a store of {STORE_MB} MB"
-    yield Table(title, "s", cases, goals, higher_is_better=False)
+    return Table(title, "s", cases, goals, higher_is_better=False)
+
+
+def _standstill_tables(libraries: Sequence[str]) -> Iterator[Table]:
+    reads: dict[str, Callable[[Moves], float]] = {
+        "a worker comes, the mean task": lambda found: found.comes.mean_s,
+        "a worker comes, the longest": lambda found: found.comes.longest_s,
+        "a worker goes, the mean task": lambda found: found.goes.mean_s,
+        "a worker goes, the longest": lambda found: found.goes.longest_s,
+    }
+    goals = [Goal(OURS, JAVA, ratio_at_most=MOST_OF_JAVA)] if JAVA in libraries else []
+    for what, read in reads.items():
+        cases = [_next_of(partial(moves, library), library, read) for library in libraries]
+        title = f"{TASKS} tasks stand still: {what}"
+        yield Table(title, "s without a result", cases, goals, higher_is_better=False)
+
+
+def _members_tables() -> Iterator[Table]:
+    reads: dict[str, tuple[Callable[[Crowd], float], str, float]] = {
+        "p99 of a heartbeat": (lambda found: found.p99_s, "s", 0.02),
+        "memory": (lambda found: found.resident_mb, "MB resident", 100.0),
+    }
+    for what, (read, unit, most) in reads.items():
+        cases = [_next_of(partial(crowd, broker), broker, read) for broker in STARTS]
+        title = f"{MEMBERS} members of streams groups: {what}"
+        yield Table(title, unit, cases, [Goal(OURS, at_most=most)], higher_is_better=False)
+
+
+def _next_of(measured: Callable[[int], T], name: str, read: Callable[[T], float]) -> Case:
+    """Return a case that reads one number of the next round."""
+    numbers = count()
+    return Case(name, lambda: read(measured(next(numbers))))
+
+
+def tables() -> Iterator[Table]:
+    """Measure moves, failovers, a restore, and members at the broker."""
+    libraries = _libraries()
+    yield from _standstill_tables(libraries)
+    yield _failover_table(libraries)
+    yield Table(
+        f"restore of a count of {streams.RESTORED} records",
+        "s",
+        [Case(library, partial(streams.restore, library)) for library in libraries],
+        [Goal(OURS, JAVA, ratio_at_most=0.1)] if JAVA in libraries else [],
+        higher_is_better=False,
+    )
+    yield from _members_tables()
