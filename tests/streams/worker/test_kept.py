@@ -69,7 +69,13 @@ SECOND = version_key("counts", 0), StoreVersion(2).encoded()
 
 
 @pytest.mark.parametrize(
-    "failure", [TimeoutError(), KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)], ids=["late", "away"]
+    "failure",
+    [
+        TimeoutError(),
+        KafkaError(ErrorCode.LEADER_NOT_AVAILABLE),
+        KafkaError(ErrorCode.BROKER_NOT_AVAILABLE),
+    ],
+    ids=["late", "away", "all away"],
 )
 async def test_a_topic_that_does_not_answer_is_waited_for(
     failure: Exception, caplog: pytest.LogCaptureFixture

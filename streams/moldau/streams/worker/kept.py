@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from moldau.client import KafkaError, TopicPartition
-from moldau.errors.codes import RIGHT_MISSING
+from moldau.errors.codes import RIGHT_MISSING, ErrorCode
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
@@ -155,7 +155,11 @@ class KeptTopology:
 
 
 def _is_passing(error: KafkaError | TimeoutError) -> bool:
-    return isinstance(error, TimeoutError) or error.retriable
+    """Whether another attempt may help. The client calls it final that no broker can be reached,
+    but a broker may come back."""
+    if isinstance(error, TimeoutError) or error.retriable:
+        return True
+    return error.code is ErrorCode.BROKER_NOT_AVAILABLE
 
 
 def _reason(error: KafkaError | TimeoutError) -> str:
