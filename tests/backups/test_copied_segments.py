@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -19,14 +20,16 @@ from moldau.objects.store_errors import StoreReason, store_error
 from moldau.testing import EmbeddedBroker
 from tests.backups import shop
 from tests.backups.places import Died, backed_up, restored
-from tests.broker.tiered import s3_servers
+from tests.broker.tiered import cloud_servers, s3_servers
+from tests.broker.tiered.cloud_servers import CloudServer
 from tests.broker.tiered.faulty_proxy import FaultyProxy
-from tests.broker.tiered.s3_servers import BUCKET, REGION, S3Server, ServerMissing
+from tests.broker.tiered.s3_servers import REGION, S3Server, running
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
-BACKUP = f"s3://{BUCKET}/backup"
+BACKUP = "backup"
+"""The prefix of backups."""
 STARTS = {("orders", 0): 300}
 """Within the first segment, which is not copied therefore."""
 VALUE_BYTES = 10_000
@@ -39,40 +42,43 @@ CONFIGS = {
 }
 
 
-@pytest.fixture(params=["versitygw", "moto"])
-def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    s3_servers.use_key(monkeypatch)
-    start: Callable[[], object] = getattr(s3_servers, request.param)
-    with _running(start) as started:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", started.url)
-        monkeypatch.setenv("AWS_REGION", REGION)
-        yield started
+@pytest.fixture(params=["versitygw", "moto", "fake_google", "azurite"])
+def server(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CloudServer]:
+    """A store of each kind, as the clients of its cloud find it."""
+    with running(_STARTS[request.param]) as server:
+        if server.scheme == "s3":
+            s3_servers.use_key(monkeypatch)
+        server.use_credentials(monkeypatch)
+        monkeypatch.setenv(server.endpoint_variable, server.url)
+        yield server
 
 
 @contextmanager
-def _running(start: Callable[[], object]) -> Iterator[S3Server]:
-    made = start()
-    try:
-        server = made.__enter__()  # type: ignore[attr-defined]
-    except ServerMissing as missing:
-        pytest.skip(str(missing))
-    try:
-        yield server
-    finally:
-        made.__exit__(None, None, None)  # type: ignore[attr-defined]
+def _amazon(start: Callable[[], AbstractContextManager[S3Server]]) -> Iterator[CloudServer]:
+    with start() as server:
+        yield CloudServer("s3", server.port, "", {"AWS_REGION": REGION}, "AWS_ENDPOINT_URL")
 
 
-def settings(server: S3Server, prefix: str, **more: str) -> dict[str, str]:
-    return {
-        "remote.log.storage.system.enable": "true",
-        "remote.storage": f"s3://{BUCKET}/{prefix}",
-        "remote.storage.endpoint": server.url,
-        "remote.storage.region": REGION,
-        "remote.log.manager.task.interval.ms": "100",
-        "log.initial.task.delay.ms": "0",
-        "log.retention.check.interval.ms": "100",
-        **{name.replace("_", "."): value for name, value in more.items()},
+_STARTS: Mapping[str, Callable[[], AbstractContextManager[CloudServer]]] = {
+    "versitygw": partial(_amazon, s3_servers.versitygw),
+    "moto": partial(_amazon, s3_servers.moto),
+    "fake_google": cloud_servers.fake_google,
+    "azurite": cloud_servers.azurite,
+}
+
+
+def settings(server: CloudServer, prefix: str, **more: str) -> dict[str, str]:
+    given = {
+        "remote_log_storage_system_enable": "true",
+        "remote_log_manager_task_interval_ms": "100",
+        "log_initial_task_delay_ms": "0",
+        "log_retention_check_interval_ms": "100",
+        **server.settings(prefix),
+        **more,
     }
+    return {name.replace("_", "."): value for name, value in given.items()}
 
 
 async def fill(address: str) -> int:
@@ -100,12 +106,12 @@ async def first_local(admin: Admin) -> int:
     return min(each.offset for each in found.values())
 
 
-async def restored_in_pieces(address: str, time_ms: int | None = None) -> int:
+async def restored_in_pieces(address: str, place: str, time_ms: int | None = None) -> int:
     """Restore, and die again and again; return how often."""
     deaths = 0
     while True:
         try:
-            await restored(address, BACKUP, time_ms, appends_max=9)
+            await restored(address, place, time_ms, appends_max=9)
         except Died:
             deaths += 1
         else:
@@ -113,7 +119,7 @@ async def restored_in_pieces(address: str, time_ms: int | None = None) -> int:
 
 
 def test_the_store_copies_and_no_bytes_come_here(
-    server: S3Server, monkeypatch: pytest.MonkeyPatch
+    server: CloudServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
         async with (
@@ -121,12 +127,13 @@ def test_the_store_copies_and_no_bytes_come_here(
             FaultyProxy(server.port) as proxy,
         ):
             middle_ms = await fill(old.bootstrap_servers)
-            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
-            first = await backed_up(old.bootstrap_servers, BACKUP)
+            by_proxy = server._replace(port=proxy.port)
+            monkeypatch.setenv(server.endpoint_variable, by_proxy.url)
+            first = await backed_up(old.bootstrap_servers, server.address(BACKUP))
             seen_bytes = proxy.answered_bytes
-            second = await backed_up(old.bootstrap_servers, BACKUP)
+            second = await backed_up(old.bootstrap_servers, server.address(BACKUP))
             logs = await shop.logs(old.bootstrap_servers, ("orders",))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv(server.endpoint_variable, server.url)
         assert first.not_copied == []
         assert first.copied_chunks >= 3
         assert first.copied_bytes > 8 << 20
@@ -137,10 +144,10 @@ def test_the_store_copies_and_no_bytes_come_here(
         assert second.manifest.topics == first.manifest.topics
         assert logs[PLACES[0]][:2] == (300, COUNT)
         async with EmbeddedBroker(settings(server, "new")) as new:
-            assert await restored_in_pieces(new.bootstrap_servers) >= 2
+            assert await restored_in_pieces(new.bootstrap_servers, server.address(BACKUP)) >= 2
             assert await shop.logs(new.bootstrap_servers, ("orders",)) == logs
         async with EmbeddedBroker(settings(server, "then")) as then:
-            await restored_in_pieces(then.bootstrap_servers, middle_ms)
+            await restored_in_pieces(then.bootstrap_servers, server.address(BACKUP), middle_ms)
             found = await shop.logs(then.bootstrap_servers, ("orders",))
             for place in PLACES:
                 start, end, data = found[place]
@@ -153,7 +160,7 @@ def test_the_store_copies_and_no_bytes_come_here(
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)
 @pytest.mark.parametrize("fault", ["refused", "gone", "torn"])
 def test_a_segment_that_cannot_be_copied_is_read(
-    server: S3Server, monkeypatch: pytest.MonkeyPatch, fault: str
+    server: CloudServer, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     async def copy(bucket: ObstoreBucket, path: str, name: str) -> None:
         if fault == "torn":
@@ -167,19 +174,19 @@ def test_a_segment_that_cannot_be_copied_is_read(
     async def main() -> None:
         async with EmbeddedBroker(settings(server, "old")) as old:
             await fill(old.bootstrap_servers)
-            taken = await backed_up(old.bootstrap_servers, BACKUP)
+            taken = await backed_up(old.bootstrap_servers, server.address(BACKUP))
             logs = await shop.logs(old.bootstrap_servers, ("orders",))
         assert taken.copied_chunks == 0
         assert len(taken.not_copied) >= 3
         async with EmbeddedBroker(settings(server, "new")) as new:
-            await restored(new.bootstrap_servers, BACKUP)
+            await restored(new.bootstrap_servers, server.address(BACKUP))
             assert await shop.logs(new.bootstrap_servers, ("orders",)) == logs
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)
-def test_encrypted_segments_are_read(server: S3Server, tmp_path: Path) -> None:
+def test_encrypted_segments_are_read(server: CloudServer, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("one " + "A" * 43 + "=\n")
 
@@ -187,7 +194,7 @@ def test_encrypted_segments_are_read(server: S3Server, tmp_path: Path) -> None:
         encrypted = settings(server, "old", remote_storage_encryption_keys=str(keys))
         async with EmbeddedBroker(encrypted) as old:
             await fill(old.bootstrap_servers)
-            taken = await backed_up(old.bootstrap_servers, BACKUP)
+            taken = await backed_up(old.bootstrap_servers, server.address(BACKUP))
         assert (taken.copied_chunks, taken.not_copied) == (0, [])
         assert taken.new_bytes > 20 << 20
 
@@ -195,11 +202,11 @@ def test_encrypted_segments_are_read(server: S3Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)
-def test_a_damaged_copy_is_named(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_copy_is_named(server: CloudServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with EmbeddedBroker(settings(server, "old")) as old:
             await fill(old.bootstrap_servers)
-            await backed_up(old.bootstrap_servers, BACKUP)
+            await backed_up(old.bootstrap_servers, server.address(BACKUP))
         read = BackupStore._read
 
         async def damaged(store: BackupStore, name: str, start: int, size: int, lost: str) -> bytes:
@@ -211,6 +218,6 @@ def test_a_damaged_copy_is_named(server: S3Server, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(BackupStore, "_read", damaged)
         async with EmbeddedBroker(settings(server, "new")) as new:
             with pytest.raises(BackupFailed, match="is damaged: bring it back"):
-                await restored(new.bootstrap_servers, BACKUP)
+                await restored(new.bootstrap_servers, server.address(BACKUP))
 
     asyncio.run(main())

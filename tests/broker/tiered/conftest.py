@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
 from tests.broker.tiered import cloud_servers, s3_servers
 from tests.broker.tiered.cloud_servers import CloudServer
-from tests.broker.tiered.s3_servers import S3Server, ServerMissing
-
-T = TypeVar("T")
+from tests.broker.tiered.s3_servers import S3Server, running
 
 
 @pytest.fixture(scope="session")
@@ -45,17 +41,6 @@ def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cl
     server: CloudServer = request.getfixturevalue(request.param)
     server.use_credentials(monkeypatch)
     return server
-
-
-@contextmanager
-def running(start: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
-    """Run a server, or skip the tests that need it."""
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(start())
-        except ServerMissing as missing:
-            pytest.skip(str(missing))
-        yield server
 
 
 @pytest.fixture

@@ -18,12 +18,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 import pytest
+
+T = TypeVar("T")
 
 KEY: Final = "moldau-key"
 SECRET: Final = "moldau-secret"  # noqa: S105 - of servers that end with the test
@@ -54,6 +56,17 @@ def use_key(patch: pytest.MonkeyPatch, key: str = KEY, secret: str = SECRET) -> 
         patch.delenv(name)
     patch.setenv("AWS_ACCESS_KEY_ID", key)
     patch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+
+
+@contextmanager
+def running(start: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
+    """Run a server, or skip the tests that need it."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(start())
+        except ServerMissing as missing:
+            pytest.skip(str(missing))
+        yield server
 
 
 @contextmanager
