@@ -44,6 +44,7 @@ class S3Server(NamedTuple):
     """A running server with the bucket `BUCKET`."""
 
     port: int
+    process_id: int | None = None
 
     @property
     def url(self) -> str:
@@ -110,7 +111,7 @@ def versitygw() -> Iterator[S3Server]:
         ) as process:
             try:
                 await_port(process, port)
-                yield S3Server(port)
+                yield S3Server(port, process.pid)
             finally:
                 process.kill()
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.copying import LocalLog, copied_end
 from moldau.broker.tiered.expiry import (
     DeletionReason,
@@ -18,7 +19,8 @@ from moldau.broker.tiered.expiry import (
     unreferenced,
 )
 from moldau.broker.tiered.remote_partition import RemotePartition
-from moldau.broker.tiered.remote_segment import RemoteSegment, SegmentState
+from moldau.broker.tiered.remote_segment import RemoteEvent, RemoteSegment, SegmentState
+from tests.broker.tiered.histories import OFFSETS_MAX, chains, histories
 from tests.broker.tiered.segments import (
     NOW,
     Pairs,
@@ -226,6 +228,45 @@ def test_no_record_that_is_wanted_is_in_no_tier(
     assert cut <= max(copied_end(remote, log), log_start)
     for offset in range(log_start, cut):
         assert any(_serves(each, offset) for each in left)
+
+
+class WalkedPartition(RemotePartition):
+    """Says of all segments that they may be outside of a log, and too many."""
+
+    def segments_outside(
+        self, chain: LeaderEpochs, start_offset: int, log_end_offset: int
+    ) -> list[RemoteSegment]:
+        return self.segments()
+
+    def segments_from(self, offset: int) -> list[RemoteSegment]:
+        return []
+
+
+offsets = st.integers(0, OFFSETS_MAX)
+
+
+@given(histories(), chains(), offsets, offsets, st.integers(0, 20), st.integers(-1, 200))
+def test_a_walk_over_all_segments_finds_no_other_ones(
+    events: list[RemoteEvent],
+    chain: LeaderEpochs,
+    log_start: int,
+    local: int,
+    epoch: int,
+    size: int,
+) -> None:
+    remote, walked = RemotePartition(), WalkedPartition()
+    for event in events:
+        remote.replay(event)
+        walked.replay(event)
+    ends = (*range(local, OFFSETS_MAX + 1, 3), OFFSETS_MAX + 1)
+    log = local_log(*ends, epochs=chain.entries, log_start=log_start, size_bytes=5)
+    leadership = Leadership(epoch, log_start)
+    assert deletions(remote, log, leadership) == deletions(walked, log, leadership)
+    walked.size_bytes += 1_000
+    retention = Retention(size_bytes=size)
+    assert retained_start(remote, log, retention, NOW) == retained_start(
+        walked, log, retention, NOW
+    )
 
 
 def _serves(segment: RemoteSegment, offset: int) -> bool:

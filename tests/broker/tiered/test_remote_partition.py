@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.log.leader_epochs import EpochEntry, LeaderEpochs
+from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.tiered.remote_partition import RemotePartition, RemoteRange
 from moldau.broker.tiered.remote_segment import (
     SEGMENT_TRANSITIONS,
@@ -17,9 +17,11 @@ from moldau.broker.tiered.remote_segment import (
     PartitionDeletion,
     RemoteEvent,
     RemoteSegment,
+    SegmentId,
     SegmentState,
     update,
 )
+from tests.broker.tiered.histories import OFFSETS_MAX, chains, histories
 from tests.broker.tiered.segments import (
     NOW,
     TOPIC,
@@ -179,40 +181,6 @@ def test_an_update_names_the_next_state_alone() -> None:
 
 # Against a model that looks at every segment for every offset.
 
-OFFSETS_MAX = 20
-
-
-@st.composite
-def chains(draw: st.DrawFn) -> LeaderEpochs:
-    starts = draw(st.lists(st.integers(1, OFFSETS_MAX), max_size=4, unique=True).map(sorted))
-    epochs = draw(st.lists(st.integers(1, 9), min_size=len(starts), max_size=len(starts)))
-    chain, epoch = LeaderEpochs([(0, 0)]), 0
-    for start, more in zip(starts, epochs, strict=True):
-        epoch += more
-        chain.assign(epoch, start)
-    return chain
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> list[RemoteEvent]:
-    """Segments of two histories that part somewhere, in any states."""
-    lines = draw(st.lists(chains(), min_size=2, max_size=2))
-    events: list[RemoteEvent] = []
-    count = draw(st.integers(1, 9))
-    for number in range(1, count + 1):
-        start = draw(st.integers(0, OFFSETS_MAX - 1))
-        end = draw(st.integers(start + 1, OFFSETS_MAX))
-        chain = draw(st.sampled_from(lines))
-        events.append(segment(number, range(start, end), _within(chain, start, end)))
-    numbers = st.integers(1, count)
-    states = st.sampled_from([FINISHED, FINISHED, FINISHED, DELETING, DELETED])
-    changes = draw(st.lists(st.builds(changed, numbers, states), max_size=40))
-    return [*events, *(changed(number, FINISHED) for number in range(1, count + 1)), *changes]
-
-
-def _within(chain: LeaderEpochs, start: int, end: int) -> list[EpochEntry]:
-    return chain.in_range(start, end)
-
 
 def _holding(remote: RemotePartition, epoch: int, offset: int) -> Iterator[RemoteSegment]:
     for each in remote.segments():
@@ -272,3 +240,35 @@ def test_the_next_range_begins_at_the_first_offset_that_is_remote(
     assert (None if found is None else found.start_offset) == (held[0] if held else None)
     parts = remote.ranges(chain, begin, log_end, over_holes=True)
     assert [at for each in parts for at in range(each.start_offset, each.end_offset)] == held
+
+
+@given(histories(), chains(), offsets, offsets)
+def test_the_end_without_a_hole_is_that_of_the_last_range(
+    events: list[RemoteEvent], chain: LeaderEpochs, begin: int, log_end: int
+) -> None:
+    remote = fold(events)
+    ends = [begin, *(each.end_offset for each in remote.ranges(chain, begin, log_end))]
+    assert remote.end_without_hole(chain, begin, log_end) == ends[-1]
+
+
+@given(histories(), chains(), offsets, offsets)
+def test_a_segment_that_the_log_has_nothing_of_is_outside(
+    events: list[RemoteEvent], chain: LeaderEpochs, begin: int, log_end: int
+) -> None:
+    remote = fold(events)
+    assert chain.latest is not None
+    log_end = max(log_end, chain.latest.start_offset)
+    outside = remote.segments_outside(chain, begin, log_end)
+    held: set[SegmentId] = set()
+    for offset in range(begin, log_end):
+        epoch = chain.epoch_for_offset(offset)
+        held.update(() if epoch is None else (each.id for each in _holding(remote, epoch, offset)))
+    assert [each for each in remote.segments() if each in outside] == outside
+    assert {each.id for each in remote.segments()} - held <= {each.id for each in outside}
+
+
+def test_no_segment_in_the_middle_of_a_log_is_outside() -> None:
+    parts = [segment(1 + at // 10, range(at, at + 10)) for at in range(0, 1_000, 10)]
+    remote = copied(*parts)
+    outside = remote.segments_outside(LeaderEpochs([(0, 0)]), 25, 985)
+    assert [number_of(each) for each in outside] == [1, 2, 100]

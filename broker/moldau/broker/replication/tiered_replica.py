@@ -99,7 +99,7 @@ def _local_log(log: PartitionLog) -> LocalLog:
     return LocalLog(
         state.leader_epochs,
         [
-            _local_segment(log, segments[number], segments.end_of(number))
+            _local_segment(segments[number], segments.end_of(number))
             for number in range(first, len(segments))
         ],
         state.log_start_offset,
@@ -108,14 +108,14 @@ def _local_log(log: PartitionLog) -> LocalLog:
     )
 
 
-def _local_segment(log: PartitionLog, segment: Segment, end_offset: int) -> LocalSegment:
+def _local_segment(segment: Segment, end_offset: int) -> LocalSegment:
     newest = segment.max_timestamp
     return LocalSegment(
         segment.base_offset,
         end_offset,
         newest if newest >= 0 else segment.modified_ms,
         segment.size_bytes,
-        log.files.exists(segment.path(names.TRANSACTION_INDEX)),
+        not segment.transaction_index.is_empty,
     )
 
 

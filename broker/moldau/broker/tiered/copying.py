@@ -77,10 +77,7 @@ class SegmentOrigin(NamedTuple):
 
 def copied_end(remote: RemotePartition, log: LocalLog) -> int:
     """Return the offset up to which all records of the local log are remote, without a hole."""
-    end_offset = log.local_start_offset
-    for found in remote.ranges(log.chain, end_offset, log.log_end_offset):
-        end_offset = found.end_offset
-    return end_offset
+    return remote.end_without_hole(log.chain, log.local_start_offset, log.log_end_offset)
 
 
 def next_copy(

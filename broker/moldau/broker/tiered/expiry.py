@@ -21,8 +21,9 @@ Some segments are never served or never again, and go at once:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
@@ -100,9 +101,20 @@ def retained_start(
     remote: RemotePartition, log: LocalLog, retention: Retention, now_ms: int
 ) -> int:
     """Return the start that retention gives the log: the end of the oldest parts that are too old
-    or too many. The active segment counts, and stays."""
-    parts = list(_parts(remote, log))
-    surplus = sum(part.size_bytes for part in (*parts, log.segments[-1])) - retention.size_bytes
+    or too many. The active segment counts, and stays.
+
+    A leader calls it often, so it does not walk over all parts unless there may be too many."""
+    parts: Iterable[LocalSegment] = _parts(remote, log)
+    first = next(_parts(remote, log), None)
+    surplus = 0
+    if first is None:
+        return log.log_start_offset
+    if retention.size_bytes != UNLIMITED:
+        surplus = _size_bytes_max(remote, log) - retention.size_bytes
+        if surplus >= first.size_bytes:
+            parts = list(parts)
+            sizes = (part.size_bytes for part in (*parts, log.segments[-1]))
+            surplus = sum(sizes) - retention.size_bytes
     start_offset = log.log_start_offset
     for part in parts:
         is_old = retention.ms != UNLIMITED and now_ms - part.max_timestamp_ms > retention.ms
@@ -112,6 +124,20 @@ def retained_start(
         surplus -= part.size_bytes
         start_offset = part.end_offset
     return start_offset
+
+
+def _size_bytes_max(remote: RemotePartition, log: LocalLog) -> int:
+    """Return the size of the log, or more if remote segments overlap or are of other histories."""
+    start_offset, local_start = log.log_start_offset, log.segments[0].start_offset
+    outside = remote.segments_outside(log.chain, start_offset, log.log_end_offset)
+    below = (
+        each
+        for each in outside
+        if each.state is SegmentState.COPY_FINISHED and each.end_offset <= start_offset
+    )
+    also_local = remote.segments_from(max(start_offset, local_start))
+    of_remote = remote.size_bytes - sum(each.size_bytes for each in (*below, *also_local))
+    return of_remote + sum(each.size_bytes for each in log.segments)
 
 
 def _parts(remote: RemotePartition, log: LocalLog) -> Iterator[LocalSegment]:
@@ -137,7 +163,10 @@ def deletions(
     Without `is_remote` all of them go: the partition is deleted, or keeps nothing remote any more.
     """
     found = []
-    for segment in remote.segments():
+    outside = partial(
+        remote.segments_outside, log.chain, leadership.low_watermark, log.log_end_offset
+    )
+    for segment in outside() if is_remote else remote.segments():
         reason = _reason(segment, log, leadership)
         if reason is None and not is_remote and segment.id not in leadership.copying:
             reason = DeletionReason.PARTITION_GONE

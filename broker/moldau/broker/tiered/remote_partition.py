@@ -67,6 +67,8 @@ class RemotePartition:
         self._rows: dict[int, _Row] = {}
         self._indexed: dict[int, _Row] = {}
         """The spans of the segments that have aborted transactions."""
+        self._apart: set[SegmentId] = set()
+        """The segments without a span: those that are not served, and malformed ones."""
         self.deletion: DeletionState | None = None
         """How far the deletion of the whole partition has come."""
         self.size_bytes = 0
@@ -108,10 +110,15 @@ class RemotePartition:
             return False
         if segment.state is SegmentState.DELETE_FINISHED:
             del self._segments[segment_id]
+            self._apart.discard(segment_id)
             self.deleting_bytes -= segment.size_bytes
             self.deleting_count -= 1
             return True
         self._segments[segment_id] = segment
+        if segment.state is SegmentState.COPY_FINISHED and any(segment.spans):
+            self._apart.discard(segment_id)
+        else:
+            self._apart.add(segment_id)
         if segment.state is SegmentState.DELETE_STARTED:
             self.deleting_bytes += segment.size_bytes
             self.deleting_count += 1
@@ -144,6 +151,49 @@ class RemotePartition:
     def segments(self) -> list[RemoteSegment]:
         """Return all segments that are known and not deleted, in the order of their offsets."""
         return sorted(self._segments.values(), key=_ORDER)
+
+    def segments_outside(
+        self, chain: LeaderEpochs, start_offset: int, log_end_offset: int
+    ) -> list[RemoteSegment]:
+        """Return, in their order, all segments that a log from `start_offset` on has no record of,
+        and perhaps some others: so a caller need not look at those that are certainly a part of it.
+
+        Among the spans of an epoch, which rise, what is outside lies at the ends.
+        """
+        found = set(self._apart)
+        for epoch, row in self._rows.items():
+            known = chain.end_offset_for(epoch, log_end_offset)
+            before = chain.previous_epoch(epoch)
+            starts = 0 if before is None else chain.end_offset_for(before, 0).end_offset
+            ends = known.end_offset if known.epoch == epoch else starts
+            found.update(each.segment_id for each in row.outside(max(starts, start_offset), ends))
+        return sorted((self._segments[each] for each in found), key=_ORDER)
+
+    def segments_from(self, offset: int) -> list[RemoteSegment]:
+        """Return the served segments that begin at the offset or later. Some that lie within others
+        may be missing."""
+        found = {
+            each.segment_id
+            for row in self._rows.values()
+            for each in row.spans[bisect_left(row.spans, offset, key=_START) :]
+        }
+        segments = (self._segments[each] for each in found)
+        return [each for each in segments if each.start_offset >= offset]
+
+    def end_without_hole(self, chain: LeaderEpochs, offset: int, log_end_offset: int) -> int:
+        """Return the end of what is remote of this log from `offset` on, up to the first hole: the
+        end of the last one of `ranges`, found without making them."""
+        while offset < log_end_offset:
+            epoch = chain.epoch_for_offset(offset)
+            row = None if epoch is None else self._rows.get(epoch)
+            if epoch is None or row is None:
+                break
+            end_offset = chain.end_offset_for(epoch, log_end_offset).end_offset
+            limit = min(end_offset, log_end_offset)
+            offset = row.end_without_hole(offset, limit)
+            if offset < limit:
+                break
+        return offset
 
     def segment_for(self, epoch: int, offset: int) -> RemoteSegment | None:
         """Return the segment that has the record of this epoch and offset, and reaches furthest."""
@@ -279,6 +329,25 @@ class _Row:
         """Return the first span that reaches behind the offset."""
         number = bisect_right(self.spans, offset, key=_END)
         return self.spans[number] if number < len(self.spans) else None
+
+    def end_without_hole(self, offset: int, limit: int) -> int:
+        """Return how far spans without a hole between them reach from the offset on."""
+        spans = self.spans
+        number = max(0, bisect_right(spans, offset, key=_START) - 1)
+        while number < len(spans) and offset < limit and spans[number].start_offset <= offset:
+            offset = max(offset, spans[number].end_offset)
+            number += 1
+        return min(offset, limit)
+
+    def outside(self, start_offset: int, end_offset: int) -> Iterator[_Span]:
+        """Yield the spans without an offset of this range, and those within others."""
+        spans = self.spans
+        is_empty = end_offset <= start_offset
+        first = 0 if is_empty else bisect_right(spans, start_offset, key=_END)
+        last = first if is_empty else bisect_left(spans, end_offset, lo=first, key=_START)
+        yield from spans[:first]
+        yield from spans[last:]
+        yield from self.covered
 
     def add(self, span: _Span) -> None:
         """Of two equal spans the older one stays."""

@@ -164,8 +164,9 @@ class RemoteWork:
     def now_ms(self) -> int:
         return self.runtime.clock.wall_ms()
 
-    async def append(self, core: RemoteLog, event: RemoteEvent) -> None:
-        """Append a record of a core. That it was appended is known when it is read back."""
+    async def append(self, core: RemoteLog, event: RemoteEvent) -> bool:
+        """Append a record of a core. That it was appended is known when it is read back. Return
+        whether the core has something to do now: only a failure changes it."""
         try:
             await self.topic.append(event)
         except KafkaError as error:
@@ -174,10 +175,13 @@ class RemoteWork:
         except Exception as error:
             self.health.on_failure(error)
             core.on_write_failed(event, self.now_ms())
+        else:
+            return False
+        return True
 
     async def copy(
         self, core: RemoteLog, segment: RemoteSegment, files: Callable[[], SegmentFiles | None]
-    ) -> None:
+    ) -> bool:
         """Put the objects of a segment. `files` returns its files when its turn comes, or None if
         the log does not have it any more."""
         counts = self.counts
@@ -187,7 +191,7 @@ class RemoteWork:
                 found = files()
                 if found is None:
                     core.on_put_failed(segment.id, self.now_ms())
-                    return
+                    return True
                 self._traffic_of(segment.topic).copies += 1
                 counts.copies_since[segment] = self.runtime.clock.monotonic()
                 custom = await self._upload.upload(segment, found)
@@ -201,8 +205,9 @@ class RemoteWork:
             core.on_put(segment.id, custom, self.now_ms())
         finally:
             counts.copies_since.pop(segment, None)
+        return True
 
-    async def delete(self, core: RemoteLog, segment: RemoteSegment) -> None:
+    async def delete(self, core: RemoteLog, segment: RemoteSegment) -> bool:
         """Remove the objects of a segment."""
         try:
             async with self._turn("deletions", lambda: self.limits.deletions_max):
@@ -215,6 +220,7 @@ class RemoteWork:
         else:
             self.health.on_success()
             core.on_deleted(segment.id, self.now_ms())
+        return True
 
     @asynccontextmanager
     async def _turn(self, kind: str, limit: Callable[[], int]) -> AsyncIterator[None]:
@@ -270,14 +276,14 @@ class RunningWork:
     """The pieces of work of one core, which end with it."""
 
     def __init__(self, work: RemoteWork, name: str, on_end: Callable[[], None]) -> None:
-        """`on_end` is called after each piece of work."""
+        """`on_end` is called after each piece of work that leaves its core something to do."""
         self._work = work
         self._name = name
         self._on_end = on_end
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[bool]] = set()
 
-    def begin(self, piece: Coroutine[Any, Any, None]) -> None:
-        """Start a piece of work."""
+    def begin(self, piece: Coroutine[Any, Any, bool]) -> None:
+        """Start a piece of work. It returns whether its core has something to do now."""
         task = self._work.runtime.spawn(piece, name=self._name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -292,9 +298,9 @@ class RunningWork:
         for segment in segments:
             self.begin(self._work.delete(core, segment))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[bool]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
+        if not task.cancelled() and (task.exception() is not None or task.result()):
             self._on_end()
 
     def cancel(self) -> None:

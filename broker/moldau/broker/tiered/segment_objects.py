@@ -15,7 +15,8 @@ encryption. So one that is damaged, cut short, of another segment or at another 
 every such finding is CorruptLog. A segment with a key accepts no chunk without encryption. Lengths
 are checked before anything is allocated.
 
-Compression is left out where the batches are compressed already, and where it does not pay.
+Compression is left out where the batches are compressed already, and where it does not pay: some
+samples of a chunk decide that, because a try with all of it costs more than the rest of a copy.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ CUSTOM_METADATA_BYTES_MAX: Final = 128
 _LEVEL: Final = 1
 _PAYS_BELOW: Final = 7 / 8
 """Content that zstd does not make smaller than this part is stored as it is."""
+_SAMPLES: Final = 4
+_SAMPLE_BYTES: Final = 64 << 10
 _MAGIC: Final = b"MLDT"
 _PLACE: Final = struct.Struct(">4sBB16sI16sIBI")
 _CHUNK_HEAD: Final = struct.Struct(">BI")
@@ -177,9 +180,9 @@ class ChunkCodec:
     def encode(self, kind: ObjectKind, number: int, plain: Buffer, *, try_zstd: bool) -> bytes:
         """Return the stored bytes of a chunk. The same content gives the same bytes."""
         flags, content = _Flags(0), plain
-        if try_zstd:
+        if try_zstd and _seems_compressible(plain):
             compressed = compress(Codec.ZSTD, plain, _LEVEL)
-            if len(compressed) < len(plain) * _PAYS_BELOW:
+            if _pays(compressed, plain):
                 flags, content = _Flags.COMPRESSED, compressed
         if self._cipher is not None:
             flags |= _Flags.ENCRYPTED
@@ -230,6 +233,20 @@ class ChunkCodec:
         return CorruptLog(
             f"remote {why}", segment=str(self._id), object=kind.name.lower(), chunk=number
         )
+
+
+def _pays(compressed: Buffer, plain: Buffer) -> bool:
+    return len(compressed) < len(plain) * _PAYS_BELOW
+
+
+def _seems_compressible(plain: Buffer) -> bool:
+    """Whether samples from all over the content get smaller."""
+    step = len(plain) // _SAMPLES
+    if step <= _SAMPLE_BYTES:
+        return True
+    view = memoryview(plain)
+    sample = b"".join(view[at * step : at * step + _SAMPLE_BYTES] for at in range(_SAMPLES))
+    return _pays(compress(Codec.ZSTD, sample, _LEVEL), sample)
 
 
 def _nonce(kind: ObjectKind, number: int) -> int:
