@@ -5,6 +5,9 @@ event loop. It makes each request once (`max_retries` 0), because deadlines, wai
 are the runtime's (`object_store`). Only the parts of a large upload are repeated inside the
 library: it has no call for a single part.
 
+An S3 server can check a hash of each body that the signature has. Over TLS it is left out, as
+Amazon's own clients do: it takes more time than all else that is done with a segment.
+
 A folder (`file:`) is a bucket too. The library does not make files durable, so that is done here,
 through the runtime's files.
 """
@@ -26,6 +29,7 @@ from moldau.objects.store_errors import (
     store_error,
 )
 from moldau.plugins.extras import need
+from moldau.runtime.children import process_environment
 from moldau.runtime.files import parent_path
 
 if TYPE_CHECKING:
@@ -39,7 +43,20 @@ PART_BYTES: Final = 5 << 20
 PARTS_IN_FLIGHT: Final = 2
 """At most this many parts of an upload are in memory, beside the one that is being filled."""
 _PART_RETRIES: Final = 4
+_ENDPOINT_VARIABLES: Final = "AWS_ENDPOINT"
 _LIST_COUNT: Final = 1000
+
+
+def _is_by_tls(endpoint: str | None) -> bool:
+    """Whether requests to an S3 server are sent by TLS. The library finds servers by variables of
+    the environment too; without any, it is Amazon's."""
+    found = [endpoint] if endpoint is not None else _named_endpoints()
+    return all(each.lower().startswith("https:") for each in found)
+
+
+def _named_endpoints() -> list[str]:
+    variables = process_environment().items()
+    return [value for name, value in variables if name.upper().startswith(_ENDPOINT_VARIABLES)]
 
 
 class ObstoreBucket:
@@ -87,6 +104,7 @@ class ObstoreBucket:
             given["region"] = config.region
         if config.path_style is not None:
             given["virtual_hosted_style_request"] = not config.path_style
+        given["unsigned_payload"] = _is_by_tls(config.endpoint)
         return stores.S3Store(address.bucket, **given)
 
     async def put(self, name: str, data: Buffer) -> None:
