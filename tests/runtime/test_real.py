@@ -195,6 +195,37 @@ def test_tuning_sets_the_collector_and_glibc() -> None:
         gc.set_threshold(*before)
 
 
+BUFFERS_IN_TURN = """
+import threading
+from moldau.runtime.process import share_freed_memory, tune_allocator
+from moldau.runtime.process_figures import resident_bytes
+
+assert tune_allocator()
+assert share_freed_memory()
+before, ends = resident_bytes(), []
+
+def use(done, end):
+    b"".join([bytes(1000)] * 8000)
+    done.set()
+    end.wait()
+
+for _ in range(8):
+    done, end = threading.Event(), threading.Event()
+    threading.Thread(target=use, args=(done, end)).start()
+    done.wait()
+    ends.append(end)
+grown = resident_bytes() - before
+for end in ends:
+    end.set()
+assert grown < 30 << 20, grown
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+def test_threads_use_the_freed_buffers_of_others() -> None:
+    subprocess.run([sys.executable, "-c", BUFFERS_IN_TURN], check=True, timeout=60)  # noqa: S603
+
+
 FEW_OPEN_FILES = """
 import resource
 from moldau.runtime.process import raise_open_files

@@ -23,6 +23,7 @@ from moldau.runtime.forks import import_whole
 M_TRIM_THRESHOLD = -1
 M_TOP_PAD = -2
 M_MMAP_THRESHOLD = -3
+M_ARENA_MAX = -8
 
 MMAP_THRESHOLD_BYTES = 32 << 20
 TRIM_THRESHOLD_BYTES = 256 << 20
@@ -49,16 +50,26 @@ def raise_open_files() -> int:
 
 def tune_allocator() -> bool:
     """Keep freed memory in the process. Return True if the allocator has these options (glibc)."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return False
-    settings = (
+    return _set_options(
         (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES),
         (M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
         (M_TOP_PAD, TOP_PAD_BYTES),
     )
-    accepted = [mallopt(knob, value) == 1 for knob, value in settings]
+
+
+def share_freed_memory() -> bool:
+    """Let all threads use the same freed memory, for a process whose threads have large buffers in
+    turn: otherwise each keeps what it has freed. Call it before there are other threads. Return
+    True if the allocator has this option (glibc)."""
+    return _set_options((M_ARENA_MAX, 1))
+
+
+def _set_options(*options: tuple[int, int]) -> bool:
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    accepted = [mallopt(knob, value) == 1 for knob, value in options]
     return all(accepted)
 
 

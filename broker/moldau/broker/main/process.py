@@ -90,7 +90,8 @@ def naming_holder(*, has_file: bool) -> Iterator[None]:
 def run_broker(arguments: Namespace, context: Context) -> int:
     """Run a broker or a controller until a signal, and return the exit code."""
     from moldau.broker.main.exposure import insecure_layer, refuse_exposed
-    from moldau.runtime.process import raise_open_files, tune_allocator
+    from moldau.broker.settings.tiered import remote_log_storage_system_enable
+    from moldau.runtime.process import raise_open_files, share_freed_memory, tune_allocator
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
 
@@ -105,6 +106,8 @@ def run_broker(arguments: Namespace, context: Context) -> int:
     )
     settings = settings.overlaid(_options_layer(arguments), insecure_layer(arguments, settings))
     refuse_exposed(settings)
+    if settings[remote_log_storage_system_enable]:
+        share_freed_memory()
     otlp = _otlp_target(settings, context.environment)
     if otlp is not None:
         settings = settings.overlaid(_otlp_layer(otlp))
