@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.client import TopicPartition
+from moldau.client import KafkaError, TopicPartition
+from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.streams import Streams, retry, tumbling
 from moldau.streams.engine.batches import Chunk, Outputs
@@ -20,7 +21,7 @@ from moldau.streams.state.backing import MemoryBacking
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.calls import await_calls
 from moldau.streams.worker.commit import commit
-from moldau.streams.worker.committer import CommitLater, CommittedOffset
+from moldau.streams.worker.committer import AtLeastOnce, CommitLater, CommittedOffset
 from moldau.streams.worker.decisions import Ready
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 from moldau.streams.worker.worker import Worker
@@ -220,6 +221,29 @@ async def test_a_task_that_was_left_out_goes_on_if_the_group_puts_its_commit_off
 
     found = one.task.is_left_out, one.task.is_touched
     assert found == (False, True), "else each turn would commit, and no batch begin"
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (ErrorCode.REBALANCE_IN_PROGRESS, CommitLater),
+        (ErrorCode.REQUEST_TIMED_OUT, CommitLater),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, CommitLater),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, KafkaError),
+    ],
+)
+async def test_an_at_least_once_commit_is_put_off_while_brokers_are_away(
+    code: ErrorCode, raised: type[Exception]
+) -> None:
+    """They may be away for longer than `default.api.timeout.ms`; the tasks wait for them."""
+
+    async def refuse(offsets: object) -> None:
+        raise KafkaError(code)
+
+    consumer = cast("Any", SimpleNamespace(commit=refuse))
+    committer = AtLeastOnce(cast("Any", None), consumer, cast("Any", None))
+    with pytest.raises(raised):
+        await committer.commit({IN: CommittedOffset(1, "")})
 
 
 class Texts(Transaction):

@@ -73,7 +73,7 @@ class MembershipLost(Exception):
 
 
 class CommitLater(Exception):
-    """The group rebalances and accepts no commit now; nothing is lost."""
+    """The group accepts no commit now, or its coordinator does not answer; nothing is lost."""
 
 
 class CommitReverted(Exception):
@@ -131,7 +131,7 @@ class Committer(Protocol):
         """Commit the offsets of the group with their texts, and what was sent before.
 
         Raise MembershipLost if the group has continued without this worker, CommitLater during a
-        rebalance.
+        rebalance and while brokers are away.
         """
 
     async def revert(self) -> None:
@@ -279,7 +279,7 @@ class AtLeastOnce:
                 return
             if error.code in LOST:
                 raise MembershipLost(str(error)) from error
-            if error.code in _LATER:
+            if error.code in _LATER or error.retriable:
                 raise CommitLater(str(error)) from error
             raise
 

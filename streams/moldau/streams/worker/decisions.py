@@ -116,7 +116,7 @@ class Decisions:
         self._remake_damaged()
 
     def on_commit_later(self) -> None:
-        """The group accepts no commit now. The tasks go on."""
+        """The group accepts no commit now, or does not answer. The tasks go on."""
         self._remake_damaged()
 
     def on_membership_lost(self) -> None:

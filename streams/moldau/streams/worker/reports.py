@@ -232,8 +232,8 @@ class Reports:
         )
 
     def commit_later(self, reason: str) -> None:
-        """Report that a commit is repeated after the rebalance of the group."""
-        LOG.info("streams: commit again after the rebalance: %s", reason)
+        """Report that a commit is repeated, after a rebalance or when brokers answer again."""
+        LOG.info("streams: commit again later: %s", reason)
 
     def reverted(self, reason: str) -> None:
         """Report that what was not committed is processed again."""
