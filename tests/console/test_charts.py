@@ -40,6 +40,11 @@ def test_readings_of_nodes_are_added_up_and_an_unknown_part_makes_the_sum_unknow
     assert not added_up("nodes", [(("a",), [(0, None)])]).is_known
 
 
+def test_two_readings_of_a_node_at_about_the_same_time_are_not_added_up() -> None:
+    past = added_up("nodes", [(("lag",), [(EVERY_MS - 1, 50), (EVERY_MS, 50), (2 * EVERY_MS, 60)])])
+    assert past.columns == {"lag": [50, 60]}
+
+
 def test_a_chart_has_a_gap_where_a_value_is_unknown_or_too_long_away() -> None:
     readings = [SeriesValues(at, (value,)) for at, value in
                 ((0, 0), (10, 50), (20, math.nan), (30, 25), (40, 100), (90, 0))]  # fmt: skip

@@ -68,6 +68,13 @@ def test_voters_that_are_silent_or_behind_do_not_count_for_the_quorum() -> None:
     assert told(seen([], quorum(-1, ()))) == {(NOW, RiskKind.NO_QUORUM, "metadata", ())}
 
 
+def test_a_voter_that_is_fenced_as_a_broker_does_not_count_for_the_quorum() -> None:
+    """A node that stopped a moment ago: the quorum still has it in sync."""
+    cluster = seen([], quorum(1, (1, 2, 3)), brokers=[broker(1), broker(3)], fenced=[broker(2)])
+    lost = ("node 3", RiskKind.NO_QUORUM, "metadata", ())
+    assert lost in told(cluster, Failure("node 3", frozenset({3})))
+
+
 def test_clients_that_know_only_one_broker_do_not_find_the_cluster() -> None:
     first, second = Address("b1", 9092), Address("b2", 9092)
     assert told(seen([]), one=[first], two=[first, second], other=[Address("proxy", 1)]) == {

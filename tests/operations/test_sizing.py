@@ -47,9 +47,9 @@ def test_an_estimate_by_hand() -> None:
     found = estimate(Load(100, 200, partitions=999, replicas=1, retention_s=3_600))
     assert found.cores_busy == pytest.approx(0.1 * 2.857 + 0.2 * 0.253)
     assert (found.nodes, found.shards, found.may_fail) == (1, 1, 0)
-    assert found.disk_gb == pytest.approx(100 * 3.6 / 0.75)
+    assert found.disk_gb == pytest.approx(101 * 3.6 / 0.75)
     assert found.memory_mb == pytest.approx(49.22 + (56.03 - 43.87) + 0.3658)
-    assert (found.network_in_mb_s, found.network_out_mb_s) == (100, 200)
+    assert (found.network_in_mb_s, found.network_out_mb_s) == pytest.approx((101, 202))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,20 @@ def test_compression_makes_disk_and_network_smaller_and_not_the_leaders_work() -
 def test_what_a_reader_should_know_is_noted() -> None:
     assert "--shards" in " ".join(estimate(replace(LOAD, in_mb_s=2_000, cores=16)).notes)
     assert estimate(LOAD).notes == ()
-    for given in ({"replicas": 1}, {"replicas": 2}, {"record_bytes": 50_000}, {"codec": "zstd"}):
-        assert len(estimate(replace(LOAD, **given)).notes) == 1, given
+    given: list[tuple[str, Any]] = [
+        ("replicas", 1), ("replicas", 2), ("record_bytes", 50_000), ("codec", "zstd"),
+        ("compressed_to", 0.5), ("partitions", 100_000),
+    ]  # fmt: skip
+    for name, value in given:
+        assert len(estimate(replace(LOAD, **{name: value})).notes) == 1, name
+
+
+def test_what_the_format_adds_to_small_values_is_counted() -> None:
+    plain, small = (
+        estimate(replace(LOAD, record_bytes=1_000)),
+        estimate(replace(LOAD, record_bytes=10)),
+    )
+    assert small.disk_gb > 1.9 * plain.disk_gb * plain.nodes / small.nodes
 
 
 @pytest.mark.parametrize(

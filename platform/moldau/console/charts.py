@@ -65,11 +65,12 @@ def added_up(
     source: str, parts: Iterable[tuple[Sequence[str], Sequence[Sequence[float | None]]]]
 ) -> Past:
     """Return the sums of what several nodes say. Each has columns, and rows of a time and a value a
-    column. Readings of about the same time are one; a sum with an unknown part is unknown."""
+    column. Readings of about the same time are one: of a node's own the last counts. A sum with an
+    unknown part is unknown."""
     sums: dict[str, dict[int, float | None]] = {}
     for columns, rows in parts:
-        for row in rows:
-            at = round((row[0] or 0) / EVERY_MS) * EVERY_MS
+        slots = {round((row[0] or 0) / EVERY_MS) * EVERY_MS: row for row in rows}
+        for at, row in slots.items():
             for column, value in zip(columns, row[1:], strict=True):
                 line = sums.setdefault(column, {})
                 before = line.get(at, 0.0)

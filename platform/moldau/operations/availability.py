@@ -201,7 +201,8 @@ def _risks_of(
         for (kind, reason), partitions in sorted(by_risk.items(), key=lambda each: each[1]):
             why = f"{reason}: {needed}" if needed else reason
             found.append(Risk(failure.name, kind, topic.name, tuple(partitions), why))
-    found += _quorum_risks(seen.quorum, failure)
+    fenced = {each.node_id for each in seen.described.fenced}
+    found += _quorum_risks(seen.quorum, fenced, failure)
     dead = {each.address for each in seen.described.brokers if each.node_id in failure.nodes}
     dead |= {each.address for each in seen.described.fenced}
     for name, addresses in clients.items():
@@ -254,7 +255,8 @@ def healthy_voters(quorum: Quorum) -> set[int]:
     return {each.node_id for each in quorum.voters if is_healthy(each)}
 
 
-def _quorum_risks(quorum: Quorum | None, failure: Failure) -> Iterator[Risk]:
+def _quorum_risks(quorum: Quorum | None, fenced: set[int], failure: Failure) -> Iterator[Risk]:
+    """A node that is fenced as a broker has stopped, which the quorum notices seconds later."""
     if quorum is None:
         return
     if quorum.leader_id < 0:
@@ -263,7 +265,7 @@ def _quorum_risks(quorum: Quorum | None, failure: Failure) -> Iterator[Risk]:
     voters = {each.node_id for each in quorum.voters}
     if failure.nodes and not failure.nodes & voters:
         return
-    left = healthy_voters(quorum) - failure.nodes
+    left = healthy_voters(quorum) - failure.nodes - fenced
     needed = len(voters) // 2 + 1
     if len(left) < needed:
         why = f"{len(left)} of {len(voters)} voters would be left, {needed} are needed"

@@ -75,6 +75,10 @@ _BY_NAME: Final = {row.name: row.value for row in MEASURED}
 
 PRODUCE_PLAIN_LIBRDKAFKA: Final = 0.86
 """The CPU, s a GB, of the producer over TLS without TLS (bench/notes-broker.md)."""
+FORMAT_BYTES: Final = 10
+"""What the format of the log adds to a value: 110 bytes for 100, in batches of 50 without keys."""
+PARTITIONS_MAX: Final = 10_000
+"""The replicas of a node that were measured."""
 BUSY: Final = 0.6
 """The part of a core that a shard uses at most: the rest is for peaks."""
 FULL: Final = 0.75
@@ -145,7 +149,8 @@ def estimate(load: Load) -> Estimate:
     least = 3 if load.replicas == 2 else load.replicas
     nodes = max(least, ceil(busy / BUSY / (load.cores - 1)) + spare)
     shards = max(1, ceil(busy / BUSY / (nodes - spare)))
-    stored = load.in_mb_s * load.compressed_to
+    size = load.compressed_to * (1 + FORMAT_BYTES / load.record_bytes)
+    stored = load.in_mb_s * size
     held = stored * load.replicas / nodes
     memory = shards * _BY_NAME["memory in use"] + _of_partitions(load, nodes) + _of_clients(load)
     return Estimate(
@@ -156,9 +161,9 @@ def estimate(load: Load) -> Estimate:
         memory + held * CACHED_S + SYSTEM_MB,
         held * load.retention_s / _KB / FULL,
         held,
-        (load.out_mb_s * load.compressed_to + stored * followers) / nodes,
+        (load.out_mb_s * size + stored * followers) / nodes,
         followers // 2,
-        tuple(_notes(load, shards)),
+        tuple(_notes(load, nodes, shards)),
     )
 
 
@@ -213,7 +218,7 @@ def _of_clients(load: Load) -> float:
     return load.connections * _BY_NAME["idle connection"] / 10**6
 
 
-def _notes(load: Load, shards: int) -> list[str]:
+def _notes(load: Load, nodes: int, shards: int) -> list[str]:
     """Return what the reader should know about this result."""
     notes = []
     if shards > 1:
@@ -228,4 +233,10 @@ def _notes(load: Load, shards: int) -> list[str]:
         notes.append("records of 100 to 10,000 bytes were measured: other sizes are extrapolated")
     if load.codec != "none" and load.compressed_to == 1:
         notes.append("give --compressed-to: disk and network are calculated without compression")
+    if load.codec == "none" and load.compressed_to < 1:
+        notes.append("give --codec: the work of brokers is calculated without compression")
+    if load.partitions * load.replicas > PARTITIONS_MAX * nodes:
+        notes.append(
+            f"more than {PARTITIONS_MAX:,} replicas in a node were not measured: take more nodes"
+        )
     return notes

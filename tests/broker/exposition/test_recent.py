@@ -38,6 +38,15 @@ async def history(broker: EmbeddedBroker, recent: Recent, **query: str) -> dict[
     return found
 
 
+@pytest.mark.parametrize(
+    ("past_ms", "seconds"),
+    [(0, 15.0), (1, 14.999), (EVERY_MS - 3_000, 3.0), (EVERY_MS - 1, 15.001)],
+)
+def test_a_sleep_that_ends_early_brings_no_second_sample(past_ms: int, seconds: float) -> None:
+    clock: Any = SimpleNamespace(wall_ms=lambda: START + past_ms)
+    assert Recent(clock, turn).seconds_to_next() == seconds
+
+
 def test_rates_errors_and_lag_are_those_between_two_samples() -> None:
     async def check(broker: EmbeddedBroker) -> None:
         recent, node = Recent(RealClock(), turn), ObservedBroker(broker_of(broker))

@@ -39,6 +39,19 @@ def test_a_cluster_that_is_reached_is_ok() -> None:
     assert "+3 ms" in found["cluster clock"].found
 
 
+def test_a_broker_that_is_down_is_a_problem() -> None:
+    seen = SeenCluster("an-id", REMOTE, [broker("kafka.example")], {}, 3.0, 4.0, fenced=[2])
+    found = {each.check: each for each in cluster_findings(seen)}
+
+    assert found["broker 1"].verdict is Verdict.OK
+    assert found["broker 2"].verdict is Verdict.PROBLEM
+
+
+def test_of_several_addresses_one_is_said_to_be_reached() -> None:
+    found = findings(broker("kafka.example"), bootstrap=f"kafka-2.example:9092,{REMOTE}")
+    assert "reached at one of " in found["cluster"].found
+
+
 @pytest.mark.parametrize(
     ("seen", "bootstrap", "words"),
     [

@@ -52,8 +52,10 @@ class Recent:
         self._before_ms: int | None = None
 
     def seconds_to_next(self) -> float:
-        """How long it is to the time of the next sample."""
-        return (EVERY_MS - self._clock.wall_ms() % EVERY_MS) / _MS_PER_S
+        """How long it is to the time of the next sample. A sleep may end a moment before that time:
+        what it slept for is not due again then."""
+        wait_ms = EVERY_MS - self._clock.wall_ms() % EVERY_MS
+        return (wait_ms + EVERY_MS if wait_ms < EVERY_MS // 10 else wait_ms) / _MS_PER_S
 
     async def sample(self, observed: ScrapedNode, at_ms: int | None = None) -> None:
         """Take a sample, of the time `at_ms` or of now."""

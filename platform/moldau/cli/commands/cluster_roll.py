@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -142,9 +143,10 @@ def add_roll(parser: ArgumentParser) -> None:
 
 def roll(arguments: Namespace, context: Context) -> int:
     """Restart the nodes one by one. If this is cut short, the next call goes on."""
+    if arguments.json and not arguments.dry_run:
+        raise UsageError("--json goes with --dry-run: a roll reports in text what it does")
     from moldau.operations.availability import look
     from moldau.operations.roll import order_of
-    from moldau.runtime.real_files import RealFiles
 
     restarter: Restarter = (
         CommandRestarter(arguments.restart)
@@ -159,23 +161,41 @@ def roll(arguments: Namespace, context: Context) -> int:
         if arguments.dry_run:
             return _show(arguments, context, seen, shown)
         _check_pauses(arguments, seen, order)
-        try:
-            lock = RealFiles().lock(f"{arguments.progress}.lock")
-        except BlockingIOError:
-            raise UsageError(f"another roll runs: it has locked {arguments.progress}") from None
-        except OSError as error:
-            raise UsageError(f"--progress {arguments.progress}: {error.strerror}") from error
-        if progress.done or progress.current is not None:
-            done = ", ".join(map(str, progress.done)) or "none"
-            line = f"goes on as {arguments.progress} says: restarted so far: {done}"
-            write_lines(context.out, [line])
-        try:
+        with ExitStack() as locks:
+            locks.enter_context(_locked("--progress", arguments.progress))
+            if arguments.data is not None:
+                locks.enter_context(_locked("--data", f"{arguments.data}/roll"))
+            _go_on(arguments, context, progress)
             _Roll(arguments, context, admin, restarter, progress).run(seen)
-        finally:
-            lock.release()
-            RealFiles().remove(f"{arguments.progress}.lock")
     write_lines(context.out, [f"restarted {len(progress.done)} nodes"])
     return Exit.DONE
+
+
+@contextmanager
+def _locked(option: str, path: str) -> Iterator[None]:
+    """Keep other rolls away while this one runs."""
+    from moldau.runtime.real_files import RealFiles
+
+    try:
+        lock = RealFiles().lock(f"{path}.lock")
+    except BlockingIOError:
+        raise UsageError(f"another roll runs: it has locked {path}") from None
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+        RealFiles().remove(f"{path}.lock")
+
+
+def _go_on(arguments: Namespace, context: Context, progress: RollProgress) -> None:
+    """Report what an earlier call has done."""
+    if progress.done or progress.current is not None:
+        done = ", ".join(map(str, progress.done)) or "none"
+        write_lines(
+            context.out, [f"goes on as {arguments.progress} says: restarted so far: {done}"]
+        )
 
 
 def _progress(arguments: Namespace, seen: SeenCluster) -> RollProgress:
@@ -189,6 +209,12 @@ def _progress(arguments: Namespace, seen: SeenCluster) -> RollProgress:
         found = RollProgress.parse(files.read_text(path), path)
         if found.cluster_id != cluster_id:
             raise UsageError(f"{path} is of cluster {found.cluster_id}; give another --progress")
+        if arguments.nodes and {*arguments.nodes} != {*found.nodes}:
+            begun = ",".join(map(str, found.nodes))
+            raise UsageError(
+                f"--nodes: a roll of {begun} is not finished, as {path} says: go on without "
+                f"--nodes, give another --progress, or remove the file to give that roll up"
+            )
         return found
     nodes = list(dict.fromkeys(arguments.nodes or seen.nodes))
     unknown = sorted({*nodes} - {*seen.nodes})

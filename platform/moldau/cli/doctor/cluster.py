@@ -28,6 +28,12 @@ _ADVERTISED: Final = (
     "KAFKA_ADVERTISED_LISTENERS), and restart it"
 )
 
+_FENCED: Final = "is fenced: it is down, or the controller does not hear it"
+_FENCED_WHY: Final = "it leads no partition, and its replicas are out of sync"
+_FENCED_CURE: Final = (
+    "start it, or look at its log; one that is not to return: moldau broker decommission"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SeenBroker:
@@ -52,6 +58,8 @@ class SeenCluster:
     features: Mapping[str, int]
     clock_ms: float | None
     round_trip_ms: float
+    fenced: Sequence[int] = ()
+    """The brokers that the controller does not hear."""
 
 
 async def look(admin: Admin, runtime: Runtime, bootstrap: str) -> SeenCluster:
@@ -59,7 +67,7 @@ async def look(admin: Admin, runtime: Runtime, bootstrap: str) -> SeenCluster:
     address of `bootstrap` answers."""
     from moldau.client.admin.requests import at_once
 
-    described = await admin.describe_cluster()
+    described = await admin.describe_cluster(include_fenced=True)
     by_id = {each.node_id: each for each in described.brokers}
 
     async def connect(node_id: int) -> SeenBroker:
@@ -77,7 +85,8 @@ async def look(admin: Admin, runtime: Runtime, bootstrap: str) -> SeenCluster:
     ]
     features = await admin.describe_features()
     ahead, taken = await _clock(admin, runtime)
-    return SeenCluster(described.cluster_id, bootstrap, brokers, features, ahead, taken)
+    fenced = [each.node_id for each in described.fenced]
+    return SeenCluster(described.cluster_id, bootstrap, brokers, features, ahead, taken, fenced)
 
 
 async def _clock(admin: Admin, runtime: Runtime) -> tuple[float | None, float]:
@@ -98,8 +107,10 @@ async def _clock(admin: Admin, runtime: Runtime) -> tuple[float | None, float]:
 
 def cluster_findings(seen: SeenCluster) -> list[Finding]:
     """Judge addresses, versions and the clock."""
-    found = [ok("cluster", f"{seen.cluster_id or 'without an id'}, reached at {seen.bootstrap}")]
+    at = f"one of {seen.bootstrap}" if "," in seen.bootstrap else seen.bootstrap
+    found = [ok("cluster", f"{seen.cluster_id or 'without an id'}, reached at {at}")]
     found += [advertised(each, seen.bootstrap) for each in seen.brokers]
+    found += [problem(f"broker {each}", _FENCED, _FENCED_WHY, _FENCED_CURE) for each in seen.fenced]
     reached = [each for each in seen.brokers if each.error is None]
     found += [versions(reached)] if reached else []
     return [*found, features(seen), cluster_clock(seen)]
