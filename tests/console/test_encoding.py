@@ -35,6 +35,22 @@ async def _last(servers: str, url: str, topic: str, kind: str | None) -> tuple[o
 
 
 @pytest.mark.real
+def test_a_tombstone_with_a_value_is_refused(moldau_broker: SyncEmbeddedBroker) -> None:
+    async def run() -> None:
+        async with browser(moldau_broker.bootstrap_servers) as client:
+            await client.post("/topics", data={"name": "form-null", "partitions": "1"})
+            form = {"key": "a", "tombstone": "1"}
+            refused = await client.post(
+                "/topics/form-null/messages", data={**form, "value": "text"}
+            )
+            assert (refused.status_code, "untick" in refused.text) == (400, True)
+            sent = await client.post("/topics/form-null/messages", data={**form, "value": " "})
+            assert sent.status_code == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.real
 def test_a_record_is_written_by_the_schema_of_its_topic(moldau_broker: SyncEmbeddedBroker) -> None:
     servers = moldau_broker.bootstrap_servers
 

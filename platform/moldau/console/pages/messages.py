@@ -273,6 +273,8 @@ class MessagePages:
         if key:
             options["key"] = await encoder.data(key, Place(topic.name, True))
         data = None
+        if form.get("tombstone") and value.strip() and form.get("by") != "fields":
+            raise BadForm("value: a tombstone has none; clear it, or untick the tombstone")
         if not form.get("tombstone"):
             # A browser sends each end of a line as two characters.
             text = value.replace("\r\n", "\n")
