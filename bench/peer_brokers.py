@@ -112,7 +112,7 @@ class MoldauBroker:
         sets = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
         command = [
             *self.command(),
-            *("broker", "start", "--data", str(self.folder / "data"), *sets),
+            *("broker", "start", "--data", str(self.folder / "data"), "--shards", "1", *sets),
         ]
         if "listeners" not in self.properties:
             command += ["--listen", f"{HOST}:{self.port}"]

@@ -78,6 +78,7 @@ def running_broker() -> Iterator[tuple[NodeProcess, int]]:
     port = free_ports(1)[0]
     with tempfile.TemporaryDirectory(prefix="bench-startup-") as folder:
         words = ["broker", "start", "--listen", f"{HOST}:{port}", "--data", f"{folder}/data"]
+        words += ["--shards", "1"]
         process = NodeProcess(words, f"{folder}/log")
         try:
             line = process.line(60)

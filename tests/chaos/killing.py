@@ -79,7 +79,7 @@ class Victim:
 
     def _start(self) -> None:
         words = [word for name in self._settings for word in ("--set", self._word(name))]
-        where = ["--data", "data", "--listen", f"{HOST}:{self.port}"]
+        where = ["--data", "data", "--listen", f"{HOST}:{self.port}", "--shards", "1"]
         with (self._home / "broker.log").open("a") as log:
             self._process = process = subprocess.Popen(  # noqa: S603 (our own command)
                 [sys.executable, "-m", "moldau.cli", "broker", "start", *where, *words],

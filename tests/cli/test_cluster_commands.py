@@ -10,12 +10,34 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.command import UsageError
+from moldau.cli.commands.cluster import shards_together
 from moldau.cli.commands.consume_place import OffsetOrTime, parse_place
 from moldau.cli.commands.produce import read_lines
+from moldau.link.addresses import Address
+from moldau.link.metadata import Broker
 from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
+
+
+def broker(number: int, port: int, rack: str | None, host: str = "h1") -> Broker:
+    return Broker(number, Address(host, port), rack)
+
+
+def test_brokers_are_shards_of_a_host_by_rack_and_numbers_in_a_row() -> None:
+    first = [broker(1, 9092, "host-1"), broker(2, 9093, "host-1")]
+    others = [
+        broker(3, 9094, "host-3"),  # another rack
+        broker(4, 9095, None),
+        broker(5, 9096, None),  # no rack says that it is the same host
+        broker(6, 9097, "a"),
+        broker(8, 9098, "a"),  # not the next id
+        broker(9, 9100, "a"),  # not the next port
+        broker(10, 9101, "a", "h2"),
+    ]
+
+    assert shards_together([*first, *others]) == [first, *([each] for each in others)]
 
 
 @pytest.fixture

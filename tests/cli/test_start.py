@@ -45,7 +45,7 @@ def imported_by(words: Sequence[str], directory: Path, *, code: int = 0) -> set[
 def imported_by_broker(directory: Path) -> set[str]:
     """The modules of a broker's process, from its start until a signal has ended it."""
     at = f"localhost:{free_ports(1)[0]}"
-    words = ["broker", "start", "--listen", at, "--data", str(directory)]
+    words = ["broker", "start", "--listen", at, "--data", str(directory), "--shards", "1"]
     with subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-c", _LISTED, json.dumps(words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=directory,

@@ -146,7 +146,7 @@ class MoldauBroker:
         return process
 
     def _words(self) -> list[str]:
-        command = ["broker", "start"]
+        command = ["broker", "start", "--shards", "1"]
         if "--config" not in self.arguments:
             if not self.port:
                 (self.port,) = free_ports(1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
+from moldau.broker.exposition.application import NodeFigures
 from moldau.broker.exposition.node import ObservedBroker
+from moldau.broker.exposition.recent import Recent
 from moldau.broker.exposition.server import MetricsServer
 from moldau.client import Producer
 from moldau.link.http.protection import HttpProtection
@@ -21,19 +25,20 @@ GREW: Final = NOW - 8 * 60_000
 
 
 @asynccontextmanager
-async def observed(embedded: EmbeddedBroker) -> AsyncIterator[tuple[str, MetricsServer]]:
-    """The metrics of the broker inside, at an address."""
+async def observed(embedded: EmbeddedBroker) -> AsyncIterator[tuple[str, Recent]]:
+    """The metrics of the broker inside, at an address, without samples of now."""
     async with RealRuntime("metrics") as runtime:
-        server = MetricsServer(runtime)
+        turn, node = partial(asyncio.sleep, 0), ObservedBroker(broker_of(embedded))
+        recent = Recent(runtime.clock, turn)
+        server = MetricsServer(runtime, NodeFigures(runtime.clock, turn, lambda: node, recent))
         try:
             host, port = await server.start("127.0.0.1:0", HttpProtection())
-            server._node = ObservedBroker(broker_of(embedded))  # without samples of now
-            yield f"http://{host}:{port}", server
+            yield f"http://{host}:{port}", recent
         finally:
             await server.aclose()
 
 
-async def fill(embedded: EmbeddedBroker, server: MetricsServer) -> None:
+async def fill(embedded: EmbeddedBroker, recent: Recent) -> None:
     """Fill a quarter of an hour: `billing` has stopped reading, and three records come each 15 s
     from eight minutes ago on."""
     seen = ObservedBroker(broker_of(embedded)).observed()
@@ -42,4 +47,4 @@ async def fill(embedded: EmbeddedBroker, server: MetricsServer) -> None:
             if at_ms > GREW:
                 for _ in range(3):
                     await producer.send_and_wait("orders", b"x" * 100, partition=1)
-            await server.recent.sample(seen, at_ms)
+            await recent.sample(seen, at_ms)

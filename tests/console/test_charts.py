@@ -108,9 +108,9 @@ def growth_began(chart: dict[str, Any]) -> float:
 @pytest.mark.real
 def test_a_new_console_shows_that_a_lag_began_to_grow_eight_minutes_ago() -> None:
     async def run() -> None:
-        async with EmbeddedBroker() as broker, observed(broker) as (url, server):
+        async with EmbeddedBroker() as broker, observed(broker) as (url, recent):
             await use(broker.bootstrap_servers)
-            await fill(broker, server)
+            await fill(broker, recent)
             settings = {NODES: url}
             async with browser(broker.bootstrap_servers, settings=settings) as client:
                 for path in ("/groups/billing", "/topics/orders"):

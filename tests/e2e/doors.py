@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from moldau.broker.exposition.server import MetricsServer
+from moldau.broker.exposition.server import MetricsServer, Sampled
 from moldau.connect.server import ConnectWorker, WorkerLocation
 from moldau.console.server import served
 from moldau.link.http.protection import HttpProtection
@@ -141,7 +141,7 @@ async def all_servers(
         address = await registry.start()
         found.append(records.last("registry/server.py", address))
 
-        metrics = MetricsServer(runtime)
+        metrics = MetricsServer(runtime, Sampled(runtime).figures)
         left.push_async_callback(metrics.aclose)
         _, port = await metrics.start(f"{HOST}:0", HttpProtection())
         found.append(records.last("exposition/server.py", f"http://{HOST}:{port}"))

@@ -28,7 +28,7 @@ _RETENTION_TIMES: Final = frozenset(
 
 def broker_words(pipeline: Pipeline, data: str, port: int) -> list[str]:
     """Return the command line of the trial broker, which `run` starts without `--bootstrap`."""
-    words = ["broker", "start", "--data", data, "--listen", f"{LOCAL}:{port}"]
+    words = ["broker", "start", "--data", data, "--listen", f"{LOCAL}:{port}", "--shards", "1"]
     own = dict(_OWN_BROKER)
     if _RETENTION_TIMES & pipeline.broker.keys():
         del own["log.retention.ms"]  # it would win over minutes and hours

@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
+from moldau.runtime.questions import VARIABLE
 from moldau.runtime.signals import LEASH, LEASH_ON_STDIN
 
 MAIN = "from moldau.cli import main; raise SystemExit(main())"
@@ -46,11 +47,14 @@ class NodeProcess:
         """Start the process in `directory`. Its standard error is appended to `error_path`; None
         shares that of this process. Its standard output is read by `line`, unless it
         `shares_output` with this process. A leashed process ends when this process does, however
-        it ends (see `moldau.runtime.signals`)."""
+        it ends (see `moldau.runtime.signals`). One with `ASKED` in its environment answers at the
+        other end of `questions` (see `moldau.runtime.questions`), which the caller owns."""
         self._pending = self._sent = b""
         self._leash: socket.socket | None = None
         self._is_ending = False
-        leash = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
+        self.questions: socket.socket | None = None
+        inherited: list[int] = []
+        own = {LEASH: LEASH_ON_STDIN} if is_leashed else {}
         with ExitStack() as opened:
             errors: BinaryIO | None = None
             stdin = subprocess.DEVNULL
@@ -58,6 +62,11 @@ class NodeProcess:
                 self._leash, far_end = socket.socketpair()
                 self._leash.setblocking(False)
                 stdin = opened.enter_context(far_end).fileno()
+            if environment and VARIABLE in environment:
+                self.questions, answers = socket.socketpair()
+                self.questions.setblocking(False)
+                inherited = [opened.enter_context(answers).fileno()]
+                own[VARIABLE] = str(inherited[0])
             if error_path is not None:
                 errors = opened.enter_context(Path(error_path).open("ab"))
             self._process = subprocess.Popen(  # noqa: S603 (our own command)
@@ -65,9 +74,10 @@ class NodeProcess:
                 stdin=stdin,
                 stdout=None if shares_output else subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, **(environment or {}), **leash},
+                env={**os.environ, **(environment or {}), **own},
                 cwd=directory,
                 start_new_session=True,
+                pass_fds=inherited,
             )
 
     @property

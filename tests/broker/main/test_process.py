@@ -89,7 +89,8 @@ def test_it_serves_and_ends_in_order_whatever_streams_are_closed(
 ) -> None:
     (port,) = free_ports(1)
     at, shell = f"127.0.0.1:{port}", ("/bin/sh", "-c", f'exec "$@" {streams}', "sh")
-    process = moldau("broker", "start", "--listen", at, home=tmp_path, by=shell)
+    words = ("broker", "start", "--shards", "1", "--listen", at)
+    process = moldau(*words, home=tmp_path, by=shell)
     try:
         eventually(lambda: Shell(at)("topic", "create", "t").code == 0)
         process.terminate()

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from argparse import ArgumentParser
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -12,14 +18,19 @@ import pytest
 
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.main.broker_command import command
+from moldau.broker.main.given import settings_given
+from moldau.broker.main.shard_count import OnDisk, by_cores, is_planned, on_disk, shard_count
 from moldau.broker.main.shard_supervisor import shard_layer, shard_words
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
-from moldau.client.sync import Admin, NewTopic, Producer
+from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
 from moldau.runtime.node_processes import free_ports_in_row
+from moldau.runtime.real_files import RealFiles
+from tests.broker.exposition.scraped import Scraped
 from tests.broker.main.processes import moldau
+from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
 
 ALONE = broker_settings(standalone_layer("/data", "localhost", 9092))
@@ -81,20 +92,17 @@ def test_a_rack_that_was_given_stays() -> None:
     assert values(settings, 1, is_standalone=False)["broker.rack"] == "zone-a"
 
 
-def test_each_shard_serves_metrics_registry_and_console_at_a_port_of_its_own() -> None:
+def test_the_first_shard_alone_has_the_addresses_of_services() -> None:
     given = {
         "moldau.metrics.listener": "9404",
         "moldau.registry.listener": "0.0.0.0:8081",
         "moldau.registry.advertised": "h1:8081",
         "moldau.console.listener": "127.0.0.1:8080",
     }
-    found = values(of_a_cluster(**given), 1, is_standalone=False)
-    assert {name: found[name] for name in given} == {
-        "moldau.metrics.listener": "9405",
-        "moldau.registry.listener": "0.0.0.0:8082",
-        "moldau.registry.advertised": "h1:8082",
-        "moldau.console.listener": "127.0.0.1:8081",
-    }
+    first = values(of_a_cluster(**given), 0, is_standalone=False)
+    second = values(of_a_cluster(**given), 1, is_standalone=False)
+    assert not first.keys() & given.keys()
+    assert {name: second[name] for name in given} == dict.fromkeys(given, "")
 
 
 def test_a_shard_gets_every_option_of_the_command() -> None:
@@ -135,65 +143,270 @@ def test_no_partition_has_two_replicas_on_one_host_while_there_are_others() -> N
             assert {hosts[each] for each in replicas} == {"host-1", "host-10", "host-20"}
 
 
+@pytest.mark.parametrize(
+    ("cores", "count"), [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (16, 12), (64, 48), (192, 64)]
+)
+def test_three_of_four_cores_get_a_shard(cores: int, count: int) -> None:
+    assert by_cores(cores) == count
+
+
+EMPTY = OnDisk()
+SINGLE = OnDisk(single="/data")
+THREE = OnDisk(3, "/data/shard-2")
+COUNTS: dict[str, tuple[int | str | None, OnDisk, bool, int]] = {
+    "an empty directory goes by cores": (None, EMPTY, False, 6),
+    "a planned node is one broker": (None, EMPTY, True, 1),
+    "who plans may ask for the cores": ("auto", EMPTY, True, 6),
+    "one broker's data stay one broker's": (None, SINGLE, False, 1),
+    "so they do if auto is asked for": ("auto", SINGLE, False, 1),
+    "shards on disk are all started": (None, THREE, False, 3),
+    "so they are where a file plans the node": (None, THREE, True, 3),
+    "a number counts": (4, EMPTY, False, 4),
+    "and may grow": (4, THREE, False, 4),
+    "one is one": (1, EMPTY, False, 1),
+}
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_the_disk_decides_before_the_cores(case: str) -> None:
+    given, found, planned, count = COUNTS[case]
+    decided = shard_count(given, found, 8, is_planned=planned, free_ports=lambda count: count)
+    assert decided.count == count
+    assert decided.is_sharded == (count > 1)
+
+
+NOTES: dict[str, tuple[int | str | None, OnDisk, bool, str]] = {
+    "one broker on eight cores": (None, SINGLE, False, "/data was made with one broker"),
+    "a planned one is not told of it": (None, SINGLE, True, ""),
+    "fewer shards than cores": (None, THREE, False, "--shards 6 uses more of the 8 cores"),
+    "new shards": (5, THREE, False, "shards 3 to 4 are new: `moldau cluster balance --execute`"),
+    "a new shard": (4, THREE, False, "shard 3 is new"),
+    "nothing to say": (None, EMPTY, False, ""),
+}
+
+
+@pytest.mark.parametrize("case", NOTES)
+def test_a_line_says_what_the_user_might_not_expect(case: str) -> None:
+    given, found, planned, note = NOTES[case]
+    decided = shard_count(given, found, 8, is_planned=planned, free_ports=lambda count: count)
+    assert note in decided.note
+    assert bool(note) == bool(decided.note)
+
+
+def test_a_port_in_use_leaves_fewer_shards_and_a_line() -> None:
+    for free, many in ((4, "4 shards"), (1, "one shard")):
+        decided = shard_count(None, EMPTY, 8, is_planned=False, free_ports=partial(min, free))
+        assert decided.count == free
+        assert decided.note.startswith(f"{many} for 8 cores: more would need a port")
+        assert decided.is_sharded == (free > 1)
+
+
+def test_no_data_are_left_out() -> None:
+    for given, found, reason in (
+        (2, THREE, "data of shard 2: start as many shards as before"),
+        (1, THREE, "data of shard 2"),
+        (2, SINGLE, "the data of a node without shards"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            shard_count(given, found, 8, is_planned=False, free_ports=lambda count: count)
+
+
+PLANS: dict[str, tuple[tuple[str, ...], dict[str, str], bool]] = {
+    "nothing said": ((), {}, False),
+    "a port of this machine": (("--listen", "19092"), {}, False),
+    "another setting": (("--set", "num.partitions=3"), {}, False),
+    "the next port that is free": (("--listen", "0"), {}, True),
+    "an address of the network": (("--listen", ":9092"), {}, True),
+    "an id": (("--set", "node.id=4"), {}, True),
+    "a variable": ((), {"MOLDAU_ADVERTISED_LISTENERS": "PLAINTEXT://h1:9092"}, True),
+    "another image's environment": (("--kafka-environment",), {}, True),
+}
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_whoever_says_where_a_node_is_has_planned_it(case: str, tmp_path: Path) -> None:
+    words, environment, planned = PLANS[case]
+    parser = ArgumentParser()
+    command.configure(parser)
+    arguments = parser.parse_args(["start", "--data", str(tmp_path), *words])
+    settings = settings_given(
+        arguments,
+        environment,
+        RealFiles(),
+        arguments.listen,
+        is_image=arguments.kafka_environment,
+    )
+    assert is_planned(arguments, settings) is planned
+
+
+def test_what_is_on_disk_is_found_in_every_directory(tmp_path: Path) -> None:
+    one, two = tmp_path / "a", tmp_path / "b"
+    settings = broker_settings(
+        standalone_layer("/data", "localhost", 9092), overrides({"log.dirs": f"{one},{two}"})
+    )
+    files = RealFiles()
+    assert on_disk(files, settings) == OnDisk()
+    (one / "shard-0").mkdir(parents=True)
+    (two / "shard-10").mkdir(parents=True)
+    (two / "shard-2").mkdir()
+    assert on_disk(files, settings) == OnDisk(11, f"{two}/shard-10")
+    (two / "meta.properties").write_text("")
+    assert on_disk(files, settings) == OnDisk(single=str(two))
+
+
+FOUR_CORES = (
+    "import moldau.runtime.children as children;"
+    "children.core_count = lambda: 4;"
+    "from moldau.cli import main; raise SystemExit(main())"
+)
+
+
+def started(*words: str, home: Path) -> subprocess.Popen[str]:
+    """`moldau` on a machine with four cores."""
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-c", FOUR_CORES, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HOME": str(home), "XDG_DATA_HOME": ""},
+        cwd=home,
+    )
+
+
+def lines_until_up(process: subprocess.Popen[str]) -> list[str]:
+    """What it says until it is up."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip())
+        if line.startswith("Ctrl-C"):
+            return lines
+    raise AssertionError(f"{lines}{process.communicate(timeout=60)[1]}")
+
+
+def answer(address: str) -> tuple[int, str]:
+    """The status and the text at an address of this machine."""
+    try:
+        with urllib.request.urlopen(f"http://{address}") as found:
+            return found.status, found.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
 @pytest.mark.real
-def test_two_shards_are_one_cluster_by_one_command(tmp_path: Path) -> None:
+def test_a_host_with_four_cores_is_one_node_of_three_shards(tmp_path: Path) -> None:
     port = free_ports_in_row(5)
-    data = tmp_path / "data"
-    words = ["broker", "start", "--shards", "2", "--listen", str(port), "--data", str(data)]
-    words += ["--metrics", f"localhost:{port + 3}"]  # a node says first where they are
+    data, metrics = tmp_path / "data", f"localhost:{port + 4}"
+    words = ["broker", "start", "--listen", str(port), "--data", str(data), "--metrics", metrics]
+    process = started(*words, home=tmp_path)
     servers = f"localhost:{port}"
-    for round_number in range(2):  # the second one finds the data of the first
-        process = moldau(*words, home=tmp_path)
-        try:
-            assert process.stdout is not None
-            lines = [process.stdout.readline() for _ in range(3)]
-            if not lines[-1]:
-                raise AssertionError(f"{lines}{process.communicate(timeout=60)[1]}")
-            for number, line in enumerate(lines[:2]):
-                shard = f"shard {number} is up at localhost:{port + number}"
-                assert line == f"{shard}, data {data}/shard-{number}\n"
-            assert lines[-1] == "Ctrl-C stops all.\n"
-            with Admin(bootstrap_servers=servers) as admin:
-                eventually(
-                    lambda: {each.node_id for each in admin.describe_cluster().brokers} == {1, 2},
-                    within_s=60,
-                )
-                if not round_number:
-                    admin.create_topics([NewTopic("t", 4, 2)])
-            with Producer(bootstrap_servers=servers, acks="all") as producer:
-                for number in range(4):
-                    producer.send("t", b"%d" % number, partition=number)
-                producer.flush()
-            process.send_signal(signal.SIGTERM)
-            out, log = process.communicate(timeout=120)
-            assert process.returncode == 0
-            assert out == "stops all shards\n"
-            assert log.count("broker is closed") == 2
-            assert " ERROR " not in log
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.communicate(timeout=60)
-    fewer = moldau("broker", "start", "--data", str(data), "--listen", str(port), home=tmp_path)
+    try:
+        lines = lines_until_up(process)
+        facts = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
+        assert lines[0] == f"metrics at http://{metrics}/metrics"
+        assert facts["bootstrap"] == servers
+        assert facts["data"] == str(data)
+        assert facts["shards"] == f"3, at {servers} to {port + 2}"
+        assert len(lines) == 8
+        status, text = answer(f"{metrics}/readyz")
+        assert (status, text) == (200, "".join(f"shard {n}: running\n" for n in range(3)))
+
+        with Admin(bootstrap_servers=servers) as admin:
+            admin.create_topics([NewTopic("t", 6, 1)])
+            described = admin.describe_topics(["t"])["t"]
+            assert not isinstance(described, Exception)
+            leaders = [each.leader for each in described.partitions]
+        assert sorted(leaders) == [1, 1, 2, 2, 3, 3]  # two to each shard
+        with Producer(bootstrap_servers=servers, acks="all") as producer:
+            for number in range(6):
+                producer.send("t", b"%d" % number, partition=number)
+            producer.flush()
+        with Consumer(
+            bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.subscribe(["t"])
+            assert len(list(islice(consumer, 6))) == 6
+            consumer.commit()
+
+        page = Scraped(answer(f"{metrics}/metrics")[1])
+        assert page.labelled("process_cpu_seconds_total", "shard").keys() == {"0", "1", "2"}
+        written = page.values["kafka_topic_partition_current_offset"]
+        assert sum(written[labels] for labels in written if ("topic", "t") in labels) == 6
+        lags = page.values["kafka_consumergroup_lag"]
+        assert len(lags) == 6  # whatever shard coordinates the group
+        assert set(lags.values()) == {0}
+
+        described_host = Shell(servers).good("cluster", "describe").rows
+        assert ["1-3", f"{servers}-{port + 2}", "host-1", "3", "shards,", "all", "up", "yes"] in (
+            described_host
+        )
+        process.send_signal(signal.SIGTERM)
+        out, log = process.communicate(timeout=120)
+        assert (process.returncode, out) == (0, "")
+        assert log.count("broker is closed") == 3
+        assert " ERROR " not in log
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate(timeout=60)
+    assert sorted(each.name for each in data.iterdir()) == ["shard-0", "shard-1", "shard-2"]
+    fewer = started("broker", "start", "--shards", "1", "--data", str(data), home=tmp_path)
     _, told = fewer.communicate(timeout=60)
     assert fewer.returncode == 2
-    assert "not formatted and holds other files" in told
+    assert "there are data of shard 2: start as many shards as before" in told
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_shards_on_disk_come_back_and_grow_and_have_what_they_had(tmp_path: Path) -> None:
+    port = free_ports_in_row(4)
+    servers = f"localhost:{port}"
+    words = ["broker", "start", "--listen", str(port), "--data", str(tmp_path / "data")]
+    rounds = ((("--shards", "2"), 2), ((), 2), (("--shards", "3"), 3))
+    for number, (more, count) in enumerate(rounds):
+        process = started(*words, *more, home=tmp_path)
+        try:
+            lines = lines_until_up(process)
+            assert any(line.startswith(f"  shards     {count}, ") for line in lines)
+            assert ("shard 2 is new" in lines[0]) == (count == 3)
+            with Admin(bootstrap_servers=servers) as admin:
+                if not number:
+                    admin.create_topics([NewTopic("t", 4, 1)])
+            with Producer(bootstrap_servers=servers, acks="all") as producer:
+                for partition in range(4):
+                    producer.send("t", b"%d" % number, partition=partition)
+                producer.flush()
+            if count == 3:
+                assert Shell(servers)("cluster", "balance", "--execute").code == 0
+                with Admin(bootstrap_servers=servers) as admin:
+                    described = admin.describe_topics(["t"])["t"]
+                    assert not isinstance(described, Exception)
+                    assert {each.leader for each in described.partitions} == {1, 2, 3}
+                assert len(Shell(servers).good("consume", "t").out.split()) == 4 * len(rounds)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=120)
 
 
 @pytest.mark.real
 @pytest.mark.deep
 def test_a_killed_shard_is_started_again(tmp_path: Path) -> None:
-    port = free_ports_in_row(3)
+    port = free_ports_in_row(4)
     words = ["broker", "start", "--shards", "2", "--listen", str(port), "--data", "data"]
-    process = moldau(*words, home=tmp_path)
+    metrics = f"localhost:{port + 3}"
+    process = moldau(*words, "--metrics", metrics, home=tmp_path)
     try:
+        lines_until_up(process)
         assert process.stdout is not None
-        for _ in range(3):
-            assert process.stdout.readline()
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[1]), signal.SIGKILL)
-        assert "shard 1 ended with code -9" in process.stdout.readline()
-        assert "shard 1 is up" in process.stdout.readline()
+        assert "shard 1 ended with signal 9" in process.stdout.readline()
+        status, text = answer(f"{metrics}/readyz")
+        assert status == 503
+        assert "shard 0: running\nshard 1: " in text
+        assert answer(f"{metrics}/healthz")[0] == 200  # the other shard serves its clients
+        assert "shard 1 is up again" in process.stdout.readline()
+        eventually(lambda: answer(f"{metrics}/readyz")[0] == 200, within_s=60)
         process.kill()  # its shards end with it
         first = Path(f"/proc/{children[0]}")
         eventually(lambda: not first.exists(), within_s=60)

@@ -43,6 +43,7 @@ class Broker:
     def start(self) -> None:
         """Returns when it answers."""
         words = ["broker", "start", "--data", str(self._folder), "--listen", self._address]
+        words += ["--shards", "1"]
         quick = ["--set", "group.min.session.timeout.ms=500", "--log-level", "error"]
         process = self._process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-c", _MAIN, *words, *quick],

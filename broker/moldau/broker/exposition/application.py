@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -51,39 +51,80 @@ class Observer(Protocol):
 STARTING = Health(is_alive=True, is_ready=False, text="starting")
 
 
+class Figures(Protocol):
+    """What the application serves: the figures of a node, or of all shards of a host."""
+
+    async def health(self) -> Health: ...
+
+    def metrics(self) -> AsyncIterator[bytes]:
+        """Yield the page in pieces."""
+        ...
+
+    async def history(self, topic: str | None, group: str | None) -> dict[str, Any] | None:
+        """Return the answer of `/history`; None while there is none."""
+        ...
+
+
+class NodeFigures:
+    """The figures of the node in this process."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        turn: Turn,
+        node: Callable[[], Observable | None],
+        recent: Recent | None = None,
+    ) -> None:
+        """`node` returns None until the node is started; `turn` is that of a `Scraper`; `recent` is
+        filled by its owner."""
+        self._scraper = Scraper(clock, turn)
+        self._past = Recent(clock, turn) if recent is None else recent
+        self._node = node
+
+    async def health(self) -> Health:
+        found = self._node()
+        return STARTING if found is None else found.health()
+
+    def metrics(self) -> AsyncIterator[bytes]:
+        """Yield the page in pieces."""
+        found = self._node()
+        return self._scraper.scrape(None if found is None else found.observed())
+
+    async def history(self, topic: str | None, group: str | None) -> dict[str, Any] | None:
+        """Return what the ring of the last quarter of an hour has."""
+        found = self._node()
+        return None if found is None else self._past.answer(found.observed(), topic, group)
+
+
 def make_application(
     clock: Clock,
     turn: Turn,
     node: Callable[[], Observable | None],
     recent: Recent | None = None,
 ) -> Starlette:
-    """Return the application. `node` returns None until the node is started; `turn` is that of a
-    `Scraper`; `recent` is filled by its owner."""
-    scraper = Scraper(clock, turn)
-    past = Recent(clock, turn) if recent is None else recent
+    """Return the application of one node; see `NodeFigures`."""
+    return application_of(NodeFigures(clock, turn, node, recent))
 
-    def health() -> Health:
-        found = node()
-        return STARTING if found is None else found.health()
+
+def application_of(figures: Figures) -> Starlette:
+    """Return the application that serves these figures."""
 
     async def metrics(request: Request) -> Response:
-        found = node()
-        pieces = scraper.scrape(None if found is None else found.observed())
-        return StreamingResponse(pieces, media_type=CONTENT_TYPE)
+        return StreamingResponse(figures.metrics(), media_type=CONTENT_TYPE)
 
     async def history(request: Request) -> Response:
-        found, query = node(), request.query_params
-        if found is None:
+        query = request.query_params
+        answer = await figures.history(query.get("topic"), query.get("group"))
+        if answer is None:
             return PlainTextResponse(f"{STARTING.text}\n", 503)
-        answer = past.answer(found.observed(), query.get("topic"), query.get("group"))
         return JSONResponse(answer)
 
     async def healthz(request: Request) -> Response:
-        now = health()
+        now = await figures.health()
         return PlainTextResponse(f"{now.text}\n", 200 if now.is_alive else 503)
 
     async def readyz(request: Request) -> Response:
-        now = health()
+        now = await figures.health()
         return PlainTextResponse(f"{now.text}\n", 200 if now.is_ready else 503)
 
     async def index(request: Request) -> Response:

@@ -19,7 +19,10 @@ curl localhost:9404/metrics
 ```
 
 `--metrics [HOST:]PORT`, or the setting `moldau.metrics.listener`, works for brokers, controllers
-and nodes that are both. With `--shards`, each shard has the port of the first plus its number.
+and nodes that are both. A host with [shards](operations.md#use-all-cores-of-a-host) has this one
+address: each series has the label `shard`, `/readyz` waits for all shards and names each, and
+`/healthz` is 503 if one is stuck, and not if one ended and is started again. It is served while
+shards start, end and restart.
 
 | path | 200 | 503 |
 |-|-|-|
@@ -43,7 +46,8 @@ alert rules for each of them, and a configuration of Prometheus, as files. Board
 for Strimzi or kafka_exporter find their names here too: the third column says whose they are. Each
 node writes what it leads or coordinates, so a sum over all nodes is that of the cluster. Lag is
 written where the coordinator of the group has a replica of the partition: everywhere in a cluster
-of three nodes with three replicas, not everywhere in a larger one.
+of three nodes with three replicas, not everywhere in a larger one. The page of a host with shards
+has the lags of all groups and partitions that are on this host, whichever shards have them.
 
 Burrow reads no group here, nor any of Kafka 4: it decodes `__consumer_offsets` itself, and does not
 know the versions of records that are in it since. `kafka_consumergroup_lag` has the lag instead.

@@ -11,7 +11,9 @@ from moldau.cli.commands.cluster_connection import add_action_arguments
 from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
 from moldau.cli.otlp_options import add_otlp_option
+from moldau.cli.output import write_lines
 
+AUTO = "auto"
 SHARDS_MAX = 64
 _LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 
@@ -77,11 +79,11 @@ class BrokerCommand:
         )
         start.add_argument(
             "--shards",
-            type=whole(1, SHARDS_MAX),
-            default=1,
+            type=_shards,
             metavar="N",
             help="run N brokers of the cluster on this host, a process each, with ports and node "
-            "ids in a row (default: 1)",
+            "ids in a row; auto: as many as the data have, or three for four cores (default: auto "
+            "for a node of this machine alone that is described by no setting, otherwise 1)",
         )
         start.add_argument("--shard", type=whole(0, SHARDS_MAX), default=None, help=SUPPRESS)
         start.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
@@ -98,13 +100,26 @@ class BrokerCommand:
             from moldau.broker.main.image_environment import cluster_of
 
             arguments.cluster_id = arguments.cluster_id or cluster_of(context.environment)
-        if arguments.shards > 1 and arguments.shard is None:
-            from moldau.broker.main.shard_supervisor import run_shards
-
-            return run_shards(arguments, context)
         from moldau.broker.main.process import run_broker
 
+        if arguments.shard is None:
+            from moldau.broker.main.shard_count import decided_count
+
+            decided = decided_count(arguments, context.environment)
+            if decided.note:
+                write_lines(context.out, [decided.note])
+                context.out.flush()
+            arguments.shards = decided.count
+            if decided.is_sharded:
+                from moldau.broker.main.shard_supervisor import run_shards
+
+                return run_shards(arguments, context)
         return run_broker(arguments, context)
+
+
+def _shards(text: str) -> int | str:
+    """Parse the value of `--shards`."""
+    return text if text == AUTO else whole(1, SHARDS_MAX)(text)
 
 
 def _add_drain_arguments(parser: ArgumentParser) -> None:

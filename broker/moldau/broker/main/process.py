@@ -23,15 +23,15 @@ from moldau.errors import ConfigError, MoldauError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from moldau.broker.exposition.application import Observer
+    from moldau.broker.exposition.application import Figures, Observer
     from moldau.broker.exposition.push import MetricsPush
-    from moldau.broker.exposition.server import MetricsServer
     from moldau.broker.server import Broker
     from moldau.config import Layer, Settings
     from moldau.link.telemetry.otlp import OtlpTarget
     from moldau.logging import Loggers
     from moldau.runtime import Runtime
 
+SUFFIX_OF_UP: Final = " is up"
 IN_USE: Final = "another process uses the directory"
 
 
@@ -104,7 +104,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         arguments.listen,
         is_image=arguments.kafka_environment,
     )
-    settings = settings.overlaid(_options_layer(arguments), insecure_layer(arguments, settings))
+    settings = settings.overlaid(options_layer(arguments), insecure_layer(arguments, settings))
     refuse_exposed(settings)
     if settings[remote_log_storage_system_enable]:
         share_freed_memory()
@@ -120,7 +120,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         from moldau.runtime.collecting import collecting
         from moldau.runtime.signals import until_signal
 
-        loggers = _loggers(runtime, arguments, context.err)
+        loggers = loggers_of(runtime, arguments, context.err)
         if arguments.kafka_environment:
             _warn_of_ignored(loggers, context.environment)
         served = _serve(runtime, settings, loggers, arguments, context, otlp)
@@ -142,7 +142,7 @@ def _warn_of_ignored(loggers: Loggers, environment: Mapping[str, str]) -> None:
         log.warn(warning)
 
 
-def _options_layer(arguments: Namespace) -> Layer:
+def options_layer(arguments: Namespace) -> Layer:
     """Return the settings of options that are short for one."""
     from moldau.broker.settings import console, registry, telemetry
     from moldau.config import GivenValue, Source, SourceKind
@@ -176,7 +176,7 @@ def _otlp_layer(target: OtlpTarget) -> Layer:
     return overrides({moldau_metrics_otlp_endpoint.name: target.shown})
 
 
-def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
+def loggers_of(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
     """Write our log lines, and those of asyncio and other libraries, to `err`."""
     import logging
 
@@ -212,7 +212,7 @@ async def _serve(
     )
     out = context.out
     async with AsyncExitStack() as closing:
-        served = _metrics_served(runtime, settings, loggers, out)
+        served = _sampled(runtime, settings, loggers, out)
         pushed = _metrics_pushed(runtime, otlp, loggers)
         both = (await closing.enter_async_context(each) for each in (served, pushed))
         observers = [each async for each in both if each is not None]
@@ -224,15 +224,43 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _metrics_served(
+async def _sampled(
     runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO
-) -> AsyncIterator[MetricsServer | None]:
+) -> AsyncIterator[Observer | None]:
+    """Tell about the node: a shard tells its supervisor, another node serves its metrics."""
+    from moldau.broker.settings.telemetry import moldau_metrics_listener
+    from moldau.runtime.questions import answer_parent, is_asked
+
+    is_shard = is_asked()
+    if not (is_shard or settings[moldau_metrics_listener]):
+        yield None
+        return
+    from moldau.broker.exposition.server import Sampled
+
+    sampled = Sampled(runtime)
+    try:
+        if is_shard:
+            from moldau.broker.exposition.server import answers_of
+
+            runtime.spawn(answer_parent(answers_of(sampled.figures)), name="answers the supervisor")
+            yield sampled
+        else:
+            async with metrics_served(runtime, settings, loggers, out, sampled.figures):
+                yield sampled
+    finally:
+        await sampled.aclose()
+
+
+@asynccontextmanager
+async def metrics_served(
+    runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO, figures: Figures
+) -> AsyncIterator[None]:
     """Serve the metrics, if a setting says where, from before the node's start to after its end."""
     from moldau.broker.settings.telemetry import moldau_metrics_http_config, moldau_metrics_listener
 
     address = settings[moldau_metrics_listener]
     if not address:
-        yield None
+        yield
         return
     from moldau.broker.exposition.server import MetricsServer
     from moldau.broker.settings.listener import read_listeners
@@ -240,7 +268,7 @@ async def _metrics_served(
 
     path = settings[moldau_metrics_http_config]
     by = HttpProtection() if path is None else load_protection(path, runtime.clock)
-    metrics = MetricsServer(runtime)
+    metrics = MetricsServer(runtime, figures)
     try:
         names = [each.host for each in read_listeners(settings).advertised_broker]
         host, port = await metrics.start(address, by, names)
@@ -250,8 +278,8 @@ async def _metrics_served(
                 address=f"{host}:{port}",
                 setting=moldau_metrics_http_config.name,
             )
-        _report(out, f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
-        yield metrics
+        report(out, f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
+        yield
     finally:
         await metrics.aclose()
 
@@ -295,7 +323,7 @@ async def _serve_controller(
                 each.watch(ObservedController(node))
         warn_of_exposed(settings, loggers.get("moldau.broker.settings"))
         at = ",".join(str(each) for each in node.endpoints.values())
-        _report(
+        report(
             out,
             f"moldau controller {platform_version()} is up\n"
             f"  node       {settings[node_id]}\n"
@@ -324,7 +352,7 @@ async def _serve_broker(
     from moldau.runtime.process import tune_collector
 
     services = HostedServices.prepare(
-        runtime, settings, loggers, lambda line: _report(out, f"{line}\n")
+        runtime, settings, loggers, lambda line: report(out, f"{line}\n")
     )
     broker = await Broker.start(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
@@ -355,26 +383,31 @@ def _format_if_empty(runtime: Runtime, settings: Settings, cluster_id: str | Non
 
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
     """Print how to connect, and the data directories."""
+    facts = {
+        "bootstrap": ",".join(str(at) for at in broker.endpoints.values()),
+        "data": ", ".join(each.path for each in broker.node.directories.directories),
+        "cluster": broker.node.cluster_id + (" (new)" if is_new else ""),
+    }
+    report(out, announcement(facts, broker.node.settings))
+
+
+def announcement(facts: Mapping[str, str], settings: Settings) -> str:
+    """Return what is printed once a broker, or a host with its shards, serves clients."""
     from moldau.broker.settings import read_listeners
     from moldau.plugins.layers import platform_version
 
-    directories = ", ".join(each.path for each in broker.node.directories.directories)
-    cluster = broker.node.cluster_id + (" (new)" if is_new else "")
-    bootstrap = ",".join(str(at) for at in broker.endpoints.values())
-    protocols = {each.security_protocol for each in read_listeners(broker.node.settings).of_broker}
+    protocols = {each.security_protocol for each in read_listeners(settings).of_broker}
     login = "" if protocols == {"PLAINTEXT"} else " --command-config FILE"
-    _report(
-        out,
-        f"moldau broker {platform_version()} is up\n"
-        f"  bootstrap  {bootstrap}\n"
-        f"  data       {directories}\n"
-        f"  cluster    {cluster}\n"
-        f"Try: moldau topic list --bootstrap {bootstrap}{login}\n"
-        "Ctrl-C stops it.\n",
+    lines = [f"  {name:<11}{value}\n" for name, value in facts.items()]
+    return (
+        f"moldau broker {platform_version()}{SUFFIX_OF_UP}\n"
+        f"{''.join(lines)}"
+        f"Try: moldau topic list --bootstrap {facts['bootstrap']}{login}\n"
+        "Ctrl-C stops it.\n"
     )
 
 
-def _report(out: TextIO, text: str) -> None:
+def report(out: TextIO, text: str) -> None:
     """Print at once. Ignore that the output is not read."""
     with suppress(BrokenPipeError):
         out.write(text)

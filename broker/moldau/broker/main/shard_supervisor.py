@@ -1,8 +1,9 @@
-"""`moldau broker start --shards N`: several brokers of one cluster on this host, by one command.
+"""`moldau broker start --shards N`: several brokers of one cluster on this host, as one node.
 
 Each shard is a process of its own, started with the arguments of this command and its number. This
-process prints a line for each, restarts one that ends by itself, and stops all on the first SIGTERM
-or Ctrl-C: shard 0 last, because the others may need it as their controller to leave the cluster.
+process says where the node is as one broker does, serves the metrics and the health of all shards
+at one address, restarts a shard that ends by itself, and stops all on the first SIGTERM or Ctrl-C:
+shard 0 last, because the others may need it as their controller to leave the cluster.
 
 Invariants: no shard outlives this process, however that ends. The log of a shard goes to standard
 error. A shard that does not come up at the start ends the command.
@@ -15,7 +16,8 @@ The other shards differ in what two nodes cannot share:
 | setting | of shard K |
 |-|-|
 | node.id | that of shard 0, plus K |
-| ports of broker listeners, of metrics and of the registry | those of shard 0, plus K |
+| ports of broker listeners | those of shard 0, plus K |
+| moldau.metrics.listener, of the registry and of the console | only shard 0 has one |
 | log.dirs, metadata.log.dir | each with a folder `shard-K` |
 | moldau.audit.log, moldau.console.audit | that of shard 0, with `.shard-K` behind it |
 | process.roles | only shard 0 may be a controller |
@@ -27,12 +29,22 @@ finds its data again, even if there are more shards later.
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.main.exposure import insecure_layer, refuse_exposed
 from moldau.broker.main.given import settings_given
+from moldau.broker.main.process import (
+    SUFFIX_OF_UP,
+    announcement,
+    loggers_of,
+    metrics_served,
+    options_layer,
+    report,
+)
+from moldau.broker.main.shard_count import FOLDER
 from moldau.broker.server.storage import known_cluster, places_of
 from moldau.broker.settings import log as log_rows
 from moldau.broker.settings import network, read_listeners
@@ -51,21 +63,22 @@ from moldau.config import overrides
 from moldau.errors import ConfigError, MoldauError
 from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.backoff import Backoff
-from moldau.runtime.node_processes import NodeProcess, pause_s
+from moldau.runtime.node_processes import NodeProcess
+from moldau.runtime.questions import ASKED, Questions, open_questions
+from moldau.runtime.real_files import RealFiles
 from moldau.runtime.restarts import RestartPolicy
 from moldau.runtime.supervised import Supervised, stop_supervised
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TextIO
 
     from moldau.broker.settings import Listener
     from moldau.config import Layer, Settings
     from moldau.config.given import RawValue
-    from moldau.runtime import Clock
+    from moldau.runtime import Runtime
     from moldau.runtime.files import Files
 
-SHARDS_MAX: Final = 64
-FOLDER: Final = "shard-"
 _PORT_MAX: Final = 65_535
 _ADDRESSES: Final = (
     moldau_metrics_listener,
@@ -88,7 +101,12 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     listeners = read_listeners(settings)
     controllers = list(listeners.of_controller) if number == 0 or is_standalone else []
     if is_standalone:
-        (broker_port,) = {each.port for each in listeners.of_broker}
+        if len(listeners.of_broker) > 1:
+            raise ConfigError(
+                "shards without a file have one listener of brokers: give the others in --config",
+                listeners=",".join(each.name for each in listeners.of_broker),
+            )
+        broker_port = listeners.of_broker[0].port
         controllers = [_at(each, broker_port + count) for each in controllers]
     brokers = [_shifted(each, number) for each in listeners.of_broker]
     taken = [each.port + shift for each in listeners.of_broker for shift in range(count)]
@@ -115,10 +133,8 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     if settings[network.advertised_listeners] is not None:
         told = [_shifted(each, number) for each in listeners.advertised_broker]
         found[network.advertised_listeners.name] = ",".join(map(_endpoint, told))
-    for row in _ADDRESSES:
-        address = settings[row]
-        if address:
-            found[row.name] = _shifted_address(address, number)
+    if number:
+        found |= {row.name: "" for row in _ADDRESSES if settings[row]}
     metadata = settings[metadata_log_dir]
     if metadata is not None:
         found[metadata_log_dir.name] = shard_folder(metadata, number)
@@ -146,12 +162,6 @@ def _shifted(listener: Listener, number: int) -> Listener:
     return _at(listener, listener.port + number)
 
 
-def _shifted_address(address: str, number: int) -> str:
-    """Return HOST:PORT with the port of a shard. What is no port is left for the check to name."""
-    host, colon, port = address.rpartition(":")
-    return f"{host}{colon}{int(port) + number}" if port.isdecimal() else address
-
-
 def _at(listener: Listener, port: int) -> Listener:
     if port > _PORT_MAX:
         raise ConfigError("there is no port left for a shard", listener=listener.name, port=port)
@@ -166,9 +176,11 @@ def _endpoint(listener: Listener) -> str:
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 60.0
 EXIT_SECONDS: Final = 5.0
-LOOK_SECONDS: Final = 0.2
+LOOK_SECONDS: Final = 0.1
+FIRST_LOOK_SECONDS: Final = 0.02
 RESTARTS: Final = RestartPolicy(Backoff(1_000, 30_000), steady_ms=10_000)
-_UP: Final = " is up"
+_LAST_LINE: Final = "Ctrl-C"
+_TRY: Final = "Try:"
 _PASSED_VALUES: Final = (
     "config",
     "console",
@@ -207,59 +219,59 @@ def shard_settings(arguments: Namespace, settings: Settings) -> Layer:
 
 def run_shards(arguments: Namespace, context: Context) -> int:
     """Run all shards until a signal, and return the exit code."""
-    from moldau.runtime.real import RealRuntime
-    from moldau.runtime.signals import interrupted_by_sigterm
+    from moldau.runtime.real import run
+    from moldau.runtime.signals import until_signal
 
-    runtime = RealRuntime("shards")
     settings = settings_given(
         arguments,
         context.environment,
-        runtime.files,
+        RealFiles(),
         arguments.listen,
         is_image=arguments.kafka_environment,
     )
-    refuse_exposed(settings.overlaid(insecure_layer(arguments, settings)))
+    settings = settings.overlaid(options_layer(arguments), insecure_layer(arguments, settings))
+    refuse_exposed(settings)
     # report impossible settings once, before any shard starts
     for number in range(arguments.shards):
         arguments.shard = number
         shard_settings(arguments, settings)
-    known = _cluster_id(runtime.files, settings, arguments)
-    cluster_id = known or format_uuid(new_uuid(runtime.random))
-    words = shard_words(arguments, cluster_id)
-    shards = Shards(words, arguments.shards, context, runtime.clock)
-    try:
-        with interrupted_by_sigterm():
-            shards.start()
-            shards.watch()
-    except KeyboardInterrupt:
-        shards.report("stops all shards")
-    finally:
-        shards.stop()
+
+    async def main(runtime: Runtime) -> None:
+        known = _cluster_id(runtime.files, settings, arguments)
+        cluster_id = known or format_uuid(new_uuid(runtime.random))
+        words = shard_words(arguments, cluster_id)
+        asked = ASKED if settings[moldau_metrics_listener] else {}
+        launches = [partial(_launch, words, each, asked) for each in range(arguments.shards)]
+        shards = Shards(launches, context.out, runtime)
+        await until_signal(_serve(shards, runtime, settings, arguments, context))
+
+    run(main, node="shards")
     return Exit.DONE
 
 
+async def _serve(
+    shards: Shards,
+    runtime: Runtime,
+    settings: Settings,
+    arguments: Namespace,
+    context: Context,
+) -> None:
+    """Run the shards. Their metrics are served from before their start to after their end."""
+    from moldau.broker.exposition.server import ShardFigures
+
+    figures = ShardFigures(shards.asked)
+    loggers = loggers_of(runtime, arguments, context.err)
+    async with metrics_served(runtime, settings, loggers, context.out, figures):
+        try:
+            await shards.start()
+            shards.announce(settings)
+            await shards.watch()
+        finally:
+            await shards.stop()
+
+
 def _cluster_id(files: Files, settings: Settings, arguments: Namespace) -> str | None:
-    """Return the id of the cluster that the data belong to; None for a new cluster. Raise
-    ConfigError if shards with data would not be started, or if the directory has the data of a node
-    without shards."""
-    directories = places_of(settings).all
-    for directory in directories:
-        names = files.list(directory) if files.exists(directory) else []
-        if "meta.properties" in names:
-            raise ConfigError(
-                "the directory has the data of a node without shards; give shards another one",
-                directory=directory,
-            )
-        known = [each.removeprefix(FOLDER) for each in names if each.startswith(FOLDER)]
-        left = sorted(int(each) for each in known if each.isdigit())
-        if left and left[-1] >= arguments.shards:
-            raise ConfigError(
-                f"there are data of shard {left[-1]}: start as many shards as before; "
-                "`moldau broker decommission` takes a broker out of the cluster, then its folder "
-                "can be removed",
-                directory=shard_folder(directory, left[-1]),
-                shards=arguments.shards,
-            )
+    """Return the id of the cluster that the data belong to; None for a new cluster."""
     arguments.shard = 0
     first = settings.overlaid(shard_settings(arguments, settings))
     found = known_cluster(files, places_of(first)) or arguments.cluster_id
@@ -283,72 +295,120 @@ def shard_words(arguments: Namespace, cluster_id: str) -> list[str]:
     return words
 
 
-class Shards:
-    """The processes of the shards."""
+class _Shard:
+    """One shard: its process, and what it has said since its start."""
 
-    def __init__(self, words: Sequence[str], count: int, context: Context, clock: Clock) -> None:
-        self._context = context
-        self._shards = [
-            Supervised(partial(_launch, words, number), clock, RESTARTS) for number in range(count)
-        ]
+    def __init__(self, supervised: Supervised) -> None:
+        self.supervised = supervised
+        self.questions: Questions | None = None
+        self.facts: dict[str, str] = {}
+        self.is_up = False
 
-    def start(self) -> None:
-        """Start all shards, and print a line for each. Raise ShardFailed if one does not start."""
-        for shard in self._shards:
-            shard.start(is_up=False)
-        for number in range(len(self._shards)):
-            self._await_up(number)
-        self.report("Ctrl-C stops all.")
-
-    def _await_up(self, number: int) -> None:
-        process = self._shards[number].process
+    async def open(self, runtime: Runtime) -> None:
+        """Begin to ask the process that was started."""
+        process = self.supervised.process
         assert process is not None
-        line = process.line(START_SECONDS)
-        while line is not None and _UP not in line:  # such as where the metrics are
-            line = process.line(START_SECONDS)
-        if line is None:
-            code = process.wait(EXIT_SECONDS)
-            why = "did not come up in time" if code is None else f"ended with code {code}"
-            raise ShardFailed(f"shard {number} {why}; the lines above say why")
-        told = dict(self._fact(process.line(EXIT_SECONDS)) for _ in range(2))
-        self.report(
-            f"shard {number} is up at {told.get('bootstrap', '?')}, data {told.get('data', '?')}"
-        )
-        self._shards[number].on_up()
+        self.facts, self.is_up, self.questions = {}, False, None
+        if process.questions is not None:
+            self.questions = await open_questions(runtime, process.questions)
 
-    @staticmethod
-    def _fact(line: str | None) -> tuple[str, str]:
-        name, _, value = (line or "").strip().partition(" ")
-        return name, value.strip()
+    def read(self) -> list[str]:
+        """Read what the process has said, and return the lines that are for the user."""
+        lines: list[str] = []
+        process = self.supervised.process
+        while process is not None and (line := process.line(0)) is not None:
+            if line.startswith("  "):
+                name, _, value = line.strip().partition(" ")
+                self.facts[name] = value.strip()
+            elif line.startswith(_LAST_LINE):
+                self.is_up = True
+                self.supervised.on_up()
+            elif not (line.startswith(_TRY) or line.endswith(SUFFIX_OF_UP)):
+                lines.append(line)  # such as where the console is
+        return lines
 
-    def watch(self) -> None:
-        """Restart each shard that ends by itself. Only an exception ends this."""
-        while True:
-            pause_s(LOOK_SECONDS)
+
+class Shards:
+    """The shards of this host."""
+
+    def __init__(
+        self, launches: Sequence[Callable[[], NodeProcess]], out: TextIO, runtime: Runtime
+    ) -> None:
+        self._out = out
+        self._runtime = runtime
+        self._shards = [_Shard(Supervised(launch, runtime.clock, RESTARTS)) for launch in launches]
+
+    def asked(self) -> Mapping[int, Questions | None]:
+        """Return the shards that can be asked; None for one that does not run."""
+        return {
+            number: None if each.supervised.process is None else each.questions
+            for number, each in enumerate(self._shards)
+        }
+
+    async def start(self) -> None:
+        """Start all shards. Raise ShardFailed if one does not come up."""
+        for shard in self._shards:
+            shard.supervised.start(is_up=False)
+            await shard.open(self._runtime)
+        until_s = self._runtime.clock.monotonic() + START_SECONDS
+        while not all(each.is_up for each in self._shards):
             for number, shard in enumerate(self._shards):
-                self._watch(number, shard)
+                self._pass_on(shard.read())
+                process = shard.supervised.process
+                if not shard.is_up and process is not None and process.exit_code is not None:
+                    raise ShardFailed(
+                        f"shard {number} ended with code {process.exit_code}; "
+                        "the lines above say why"
+                    )
+            if self._runtime.clock.monotonic() > until_s:
+                late = next(n for n, each in enumerate(self._shards) if not each.is_up)
+                raise ShardFailed(f"shard {late} did not come up in time")
+            await asyncio.sleep(FIRST_LOOK_SECONDS)
 
-    def _watch(self, number: int, shard: Supervised) -> None:
-        if shard.take_restart(is_up=False):
-            try:
-                self._await_up(number)
-            except ShardFailed as error:
-                self.report(str(error))
-        elif (end := shard.take_end(is_failure=lambda _: True)) is not None:
+    def announce(self, settings: Settings) -> None:
+        """Print where the node is, as one broker does."""
+        first, last = (each.facts["bootstrap"] for each in (self._shards[0], self._shards[-1]))
+        ends = [each.partition(",")[0] for each in (first, last)]
+        facts = {
+            "bootstrap": first,
+            "data": ", ".join(places_of(settings).logs),
+            "cluster": self._shards[0].facts["cluster"],
+            "shards": f"{len(self._shards)}, at {ends[0]} to {ends[1].rpartition(':')[2]}",
+        }
+        report(self._out, announcement(facts, settings))
+
+    async def watch(self) -> None:
+        """Restart each shard that ends by itself. Only a cancellation ends this."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for number, shard in enumerate(self._shards):
+                await self._watch(number, shard)
+
+    async def _watch(self, number: int, shard: _Shard) -> None:
+        was_up = shard.is_up
+        self._pass_on(shard.read())
+        if shard.is_up and not was_up:
+            report(self._out, f"shard {number} is up again\n")
+        end = shard.supervised.take_end(is_failure=lambda _: True)
+        if end is not None:
             assert end.pause_ms is not None, "restarts have no end"
+            shard.is_up, shard.questions = False, None
             again = f"it is started again in {end.pause_ms // 1000} s"
-            self.report(f"shard {number} ended with code {end.code}; {again}")
+            report(self._out, f"shard {number} ended with {end.how}; {again}\n")
+        elif shard.supervised.take_restart(is_up=False):
+            await shard.open(self._runtime)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Stop all shards; shard 0 last."""
-        stop_supervised(self._shards[1:], STOP_SECONDS)
-        stop_supervised(self._shards[:1], STOP_SECONDS)
+        for some in (self._shards[1:], self._shards[:1]):
+            supervised = [each.supervised for each in some]
+            await self._runtime.run_blocking(stop_supervised, supervised, STOP_SECONDS)
 
-    def report(self, text: str) -> None:
-        """Print a line for the user."""
-        self._context.out.write(f"{text}\n")
-        self._context.out.flush()
+    def _pass_on(self, lines: Sequence[str]) -> None:
+        for each in lines:
+            report(self._out, f"{each}\n")
 
 
-def _launch(words: Sequence[str], number: int) -> NodeProcess:
-    return NodeProcess([*words, "--shard", str(number)], None, is_leashed=True)
+def _launch(words: Sequence[str], number: int, environment: Mapping[str, str]) -> NodeProcess:
+    words = [*words, "--shard", str(number)]
+    return NodeProcess(words, None, environment, is_leashed=True)

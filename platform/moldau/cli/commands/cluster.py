@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -61,21 +61,53 @@ def _describe(arguments: Namespace, context: Context) -> int:
         context.out,
         [f"cluster {cluster.cluster_id}", _controller_line(leader, cluster.controller_id)],
     )
-    rows = [
-        (
-            str(each.node_id),
-            str(each.address),
-            each.rack or "-",
-            "down" if each in cluster.fenced else "up",
-            "yes" if each.node_id == leader else "",
-        )
-        for each in sorted((*cluster.brokers, *cluster.fenced), key=lambda each: each.node_id)
-    ]
+    brokers = sorted((*cluster.brokers, *cluster.fenced), key=lambda each: each.node_id)
+    hosts = [[each] for each in brokers] if arguments.each else shards_together(brokers)
+    down = {each.node_id for each in cluster.fenced}
+    rows = [_host_cells(each, down, leader) for each in hosts]
     write_table(context.out, ("BROKER", "ADDRESS", "RACK", "STATE", "CONTROLLER"), rows)
     if features:
         levels = [(name, str(level)) for name, level in sorted(features.items())]
         write_table(context.out, ("FEATURE", "LEVEL"), levels)
     return Exit.DONE
+
+
+def shards_together(brokers: Iterable[Broker]) -> list[list[Broker]]:
+    """Return the brokers, in the order of their ids, with the shards of a host together: they have
+    ids and ports in a row, and one rack that was given."""
+    hosts: list[list[Broker]] = []
+    for each in brokers:
+        before = hosts[-1][-1] if hosts else None
+        if (
+            before is not None
+            and each.rack is not None
+            and (each.rack, each.address.host) == (before.rack, before.address.host)
+            and each.node_id == before.node_id + 1
+            and each.address.port == before.address.port + 1
+        ):
+            hosts[-1].append(each)
+        else:
+            hosts.append([each])
+    return hosts
+
+
+def _host_cells(
+    shards: Sequence[Broker], down: Container[int], leader: int | None
+) -> tuple[str, ...]:
+    """Return the row of a broker, or of a host with its shards."""
+    first, last, count = shards[0], shards[-1], len(shards)
+    up = sum(each.node_id not in down for each in shards)
+    ids, address = str(first.node_id), str(first.address)
+    state = "up" if up else "down"
+    if count > 1:
+        ids, address = f"{ids}-{last.node_id}", f"{address}-{last.address.port}"
+        state = f"{count} shards, {'all' if up == count else up} up"
+    leads = "yes" if leader in [each.node_id for each in shards] else ""
+    return ids, address, first.rack or "-", state, leads
+
+
+def _add_each(parser: ArgumentParser) -> None:
+    parser.add_argument("--each", action="store_true", help="a line for each shard of a host")
 
 
 def _broker_facts(broker: Broker) -> dict[str, Any]:
@@ -312,7 +344,7 @@ command = ActionCommand(
             "Shows the plan; --execute carries it out. If it is cut short, the same command goes "
             "on.",
         ),
-        Action("describe", "its id, its brokers, its features", _nothing, _describe),
+        Action("describe", "its id, its brokers, its features", _add_each, _describe),
         Action(
             "features",
             "levels of features: show, raise, lower",
