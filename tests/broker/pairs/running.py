@@ -87,7 +87,7 @@ class Scene:
         store.mkdir()
         settings = {**_SETTINGS, "remote.storage": f"file://{store}"}
         if nodes == "2 shards":
-            self.cluster = ShardedHost(home, settings)
+            self.cluster = ShardedHost(home, settings, is_secure=is_secure)
         else:
             layout = Layout(is_secure=is_secure)
             self.cluster = Cluster(int(nodes), directory=home, settings=settings, layout=layout)
@@ -225,7 +225,9 @@ def _change(scene: Scene, case: Mapping[str, str], job: Job) -> None:
     elif change == "leader":
         ids = list(scene.cluster.broker_ids)
         replicas = {
-            TopicPartition(topic, index): [ids[(index + n) % len(ids)] for n in range(len(ids))]
+            TopicPartition(topic, index): [
+                ids[(index + n) % len(ids)] for n in range(scene.replicas)
+            ]
             for topic in (job.source, job.target)
             for index in range(PARTITIONS)
         }

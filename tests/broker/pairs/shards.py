@@ -13,7 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.node_processes import NodeProcess, free_ports_in_row
+from moldau.runtime.real import RealRuntime
+from moldau.testing.cluster_directory import settings_text
+from moldau.testing.cluster_security import BROKERS, CLIENTS, ClusterSecurity
 
 SHARDS: Final = 2
 _HOST: Final = "127.0.0.1"
@@ -26,17 +30,28 @@ _RESTING: Final = threading.Event()
 class ShardedHost:
     """The shards of one host. A shard that is killed is started again by their supervisor."""
 
-    security: None = None
     broker_ids: Final = range(1, 1 + SHARDS)
 
-    def __init__(self, home: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, home: str, settings: Mapping[str, str], *, is_secure: bool = False) -> None:
         self._home = Path(home)
         self._settings = settings
-        self._port = free_ports_in_row(SHARDS + 1)  # the last is the controller's
+        # clients, brokers if it is secure, and the controller
+        self._port = free_ports_in_row(2 * SHARDS + 1)
         self._process: NodeProcess
+        self.security: ClusterSecurity | None = None
+        if is_secure:
+            self._runtime = RealRuntime("shards")
+            self.security = ClusterSecurity(self._runtime, f"{home}/secured")
+            self.security.prepare(self.broker_ids, self.bootstrap_servers, None)
+            self._cluster_id = format_uuid(new_uuid(self._runtime.random))
 
     def __enter__(self) -> Self:
         self.launch_all()
+        if self.security is not None:
+            inner = f"{_HOST}:{self._port + SHARDS}"
+            if self.security.add_admin(self.broker_ids[0], inner):
+                for each in range(SHARDS):
+                    self.security.await_login(f"{_HOST}:{self._port + each}")
         return self
 
     def __exit__(
@@ -53,14 +68,40 @@ class ShardedHost:
 
     def launch_all(self) -> None:
         """Start the host; its shards accept clients when this returns."""
-        words = ["broker", "start", "--data", str(self._home / "data"), "--shards", str(SHARDS)]
-        words += ["--listen", f"{_HOST}:{self._port}"]
+        words = ["broker", "start", "--shards", str(SHARDS)]
+        words += self._described() if self.security is None else self._secured(self.security)
+        self._process = NodeProcess(words, str(self._home / "log"), is_leashed=True)
+        line = self._process.line(_WAIT_S)
+        assert (line or "").endswith(" is up"), (self._home / "log").read_text()[-900:]
+
+    def _described(self) -> list[str]:
+        """The options of a host that clients reach plainly."""
+        words = ["--data", str(self._home / "data"), "--listen", f"{_HOST}:{self._port}"]
         for name, value in self._settings.items():
             words += ["--set", f"{name}={value}"]
-        self._process = NodeProcess(words, str(self._home / "log"), is_leashed=True)
-        for _ in range(SHARDS):
-            line = self._process.line(_WAIT_S)
-            assert " is up" in (line or ""), (self._home / "log").read_text()[-900:]
+        return words
+
+    def _secured(self, security: ClusterSecurity) -> list[str]:
+        """Those of one with TLS, logins and rules, which a file describes."""
+        controller = f"{_HOST}:{self._port + 2 * SHARDS}"
+        first = self.broker_ids[0]
+        settings = {
+            "node.id": str(first),
+            "process.roles": "broker,controller",
+            "listeners": f"{CLIENTS}://{_HOST}:{self._port},"
+            f"{BROKERS}://{_HOST}:{self._port + SHARDS},CONTROLLER://{controller}",
+            "controller.quorum.voters": f"{first}@{controller}",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            **security.settings_of(first, self.broker_ids),
+            **self._settings,
+        }
+        file = self._home / "server.properties"
+        file.write_text(settings_text(str(self._home / "data"), settings))
+        return ["--config", str(file), "--cluster-id", self._cluster_id]
 
     def kill_all(self) -> None:
         """Kill the supervisor and its shards."""
