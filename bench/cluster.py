@@ -22,8 +22,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import cache, partial
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -34,7 +33,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.harness import Case, Goal, Missing, Table
 from bench.peer_brokers import HEAP, HOST, cpu_seconds
 from moldau.errors import MoldauError
-from moldau.runtime.node_processes import NodeProcess, free_ports, free_ports_in_row
+from moldau.runtime.node_processes import free_ports
 from moldau.testing import Cluster
 from tests.peers.apache_kafka import fetch
 from tests.peers.kafka_broker import (
@@ -49,8 +48,6 @@ R = TypeVar("R")
 
 OURS: Final = "moldau"
 THEIRS: Final = "Kafka"
-ONE_SHARD: Final = "one shard"
-TWO_SHARDS: Final = "two shards"
 SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
 NODES: Final = 3
 VICTIM: Final = 2
@@ -70,8 +67,6 @@ BACKLOG_SECONDS: Final = 1.0
 """Before a measurement, at most the records of this time may be unacknowledged."""
 WRITES: Final = max(100, int(1_000 * SCALE))
 RESTART_PER_SECOND: Final = 200
-CORES_FOR_SHARDS: Final = 4
-"""Two for the shards, two for the clients."""
 WITHIN_SECONDS: Final = 90.0
 SETTINGS: Final[Mapping[str, str]] = {
     "default.replication.factor": str(NODES),
@@ -507,59 +502,11 @@ def proportional_bytes(pid: int) -> int:
     raise RuntimeError(f"the system does not tell the memory of process {pid}")
 
 
-# Shards.
-
-
-@cache
-def shards(count: int) -> str:
-    """Return the address of a host with that many shards, started on first use."""
-    folder = _folder("bench-shards-")
-    port = free_ports_in_row(count + 1)
-    words = ["broker", "start", "--listen", f"localhost:{port}", "--data", f"{folder}/data"]
-    if count > 1:
-        words += ["--shards", str(count)]
-    process = NodeProcess(words, f"{folder}/log")
-
-    def end() -> None:
-        process.terminate()
-        if process.wait(60) is None:
-            process.kill()
-            process.wait(60)
-
-    _stack.callback(end)
-    for _ in range(count):
-        line = process.line(WITHIN_SECONDS)
-        if line is None or " is up" not in line:
-            raise RuntimeError(Path(f"{folder}/log").read_text())
-    return f"localhost:{port}"
-
-
-def _client(work: tuple[str, str, int]) -> float:
-    return throughput(*work)
-
-
-def shards_round(count: int) -> float:
-    """Return the MB a second of two clients, each with its own process and topic."""
-    servers = shards(count)
-    topics = [f"s-{time.monotonic_ns()}-{number}" for number in range(2)]
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in topics]).values():
-        future.result(60)
-    begun = time.perf_counter()
-    with get_context("spawn").Pool(2) as pool:
-        pool.map(_client, [(servers, each, RECORDS // 2) for each in topics])
-    elapsed = time.perf_counter() - begun
-    for future in admin.delete_topics(topics).values():
-        future.result(60)
-    return RECORDS // 2 * 2 * SIZE_BYTES / 1e6 / elapsed
-
-
 def both(run: Callable[[str], float]) -> list[Case]:
     return [Case(each, partial(attempt, run, each)) for each in (THEIRS, OURS)]
 
 
 def tables() -> list[Table]:
-    cores = os.cpu_count() or 1
     return [
         Table(
             "Produce, 1 KB, acks=all, three replicas",
@@ -604,20 +551,6 @@ def tables() -> list[Table]:
             both(memory_round),
             goals=[Goal(OURS, versus=THEIRS, ratio_at_most=0.15)],
             higher_is_better=False,
-        ),
-        Table(
-            "Two clients produce 1 KB to one host",
-            "MB/s",
-            [
-                Case(ONE_SHARD, lambda: attempt(lambda _: shards_round(1), ONE_SHARD)),
-                Case(TWO_SHARDS, lambda: attempt(lambda _: shards_round(2), TWO_SHARDS)),
-            ],
-            goals=(
-                [Goal(TWO_SHARDS, versus=ONE_SHARD, ratio_at_least=1.5)]
-                if cores >= CORES_FOR_SHARDS
-                else []
-            ),
-            notes=[f"{cores} cores, shared by brokers and clients"],
         ),
     ]
 
