@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from moldau.runtime.node_processes import free_ports_in_row
 from tests.conformance.broker import MoldauBroker
 from tests.streams.pairs.columns import APART, COLUMNS, allowed
 from tests.streams.pairs.running import run_case
@@ -79,12 +80,21 @@ restoring._offsets = begins
 
 @contextmanager
 def opened() -> Iterator[Run]:
-    """Start the broker of all cases."""
-    with tempfile.TemporaryDirectory(prefix="moldau-pairs-") as home:
+    """Start the brokers of all cases, each when a case first needs it."""
+    brokers: dict[str, MoldauBroker] = {}
+    with tempfile.TemporaryDirectory(prefix="moldau-pairs-") as home, ExitStack() as running:
         folder = Path(home)
         settings = [word for row in OF_BROKER.items() for word in ("--set", "=".join(row))]
-        with MoldauBroker(folder / "broker", *settings) as broker:
-            yield lambda case: run_case(broker, folder, case)
+
+        def of(host: str) -> MoldauBroker:
+            if host not in brokers:
+                count = host.partition(" ")[0]
+                broker = MoldauBroker(folder / f"broker-{count}", "--shards", count, *settings)
+                broker.port = free_ports_in_row(int(count) + 1)
+                brokers[host] = running.enter_context(broker)
+            return brokers[host]
+
+        yield lambda case: run_case(of(case["host"]), folder, case)
 
 
 SUITE: Final = Suite(COLUMNS, allowed, opened, FAULTS, APART)
