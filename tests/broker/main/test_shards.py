@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,13 +20,21 @@ import pytest
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.main.broker_command import command
 from moldau.broker.main.given import settings_given
-from moldau.broker.main.shard_count import OnDisk, by_cores, is_planned, on_disk, shard_count
+from moldau.broker.main.shard_count import (
+    OnDisk,
+    by_cores,
+    decided_count,
+    is_planned,
+    on_disk,
+    shard_count,
+)
 from moldau.broker.main.shard_supervisor import shard_layer, shard_words
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
+from moldau.runtime import children
 from moldau.runtime.node_processes import free_ports_in_row
 from moldau.runtime.real_files import RealFiles
 from tests.broker.exposition.scraped import Scraped
@@ -201,6 +210,47 @@ def test_a_port_in_use_leaves_fewer_shards_and_a_line() -> None:
         assert decided.is_sharded == (free > 1)
 
 
+def started_with(*words: str) -> Namespace:
+    """The arguments of a start."""
+    parser = ArgumentParser()
+    command.configure(parser)
+    return parser.parse_args(["start", *words])
+
+
+def test_shards_leave_the_ports_of_the_node_s_services_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "core_count", lambda: 8)
+    port = free_ports_in_row(7)
+    words = ("--data", str(tmp_path), "--listen", str(port))
+    assert decided_count(started_with(*words), {}).count == 6
+    for option in ("--metrics", "--registry", "--console"):
+        given = started_with(*words, option, f"localhost:{port + 4}")
+        assert decided_count(given, {}).count == 3  # and the controller
+    variable = {"MOLDAU_MOLDAU_METRICS_LISTENER": f"localhost:{port + 4}"}
+    assert decided_count(started_with(*words), variable).count == 3
+    with socket.create_server(("localhost", port + 3)):
+        decided = decided_count(started_with(*words), {})
+    assert decided.count == 2
+    assert decided.note.startswith("2 shards for 8 cores: more would need a port that is in use")
+
+
+def test_a_node_that_is_only_a_controller_has_no_shards(tmp_path: Path) -> None:
+    settings = {
+        "process.roles": "controller",
+        "node.id": "1",
+        "listeners": "CONTROLLER://localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@localhost:9093",
+        "log.dirs": str(tmp_path),
+    }
+    file = tmp_path / "controller.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    assert decided_count(started_with("--config", str(file)), {}).count == 1
+    with pytest.raises(ConfigError, match="only a controller: leave out --shards"):
+        decided_count(started_with("--config", str(file), "--shards", "2"), {})
+
+
 def test_no_data_are_left_out() -> None:
     for given, found, reason in (
         (2, THREE, "data of shard 2: start as many shards as before"),
@@ -226,9 +276,7 @@ PLANS: dict[str, tuple[tuple[str, ...], dict[str, str], bool]] = {
 @pytest.mark.parametrize("case", PLANS)
 def test_whoever_says_where_a_node_is_has_planned_it(case: str, tmp_path: Path) -> None:
     words, environment, planned = PLANS[case]
-    parser = ArgumentParser()
-    command.configure(parser)
-    arguments = parser.parse_args(["start", "--data", str(tmp_path), *words])
+    arguments = started_with("--data", str(tmp_path), *words)
     settings = settings_given(
         arguments,
         environment,

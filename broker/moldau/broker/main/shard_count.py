@@ -23,11 +23,14 @@ from moldau.broker.main.exposure import is_local
 from moldau.broker.main.given import settings_given
 from moldau.broker.server.storage import places_of
 from moldau.broker.settings import network, read_listeners
+from moldau.broker.settings.console import moldau_console_listener
 from moldau.broker.settings.controller import (
     controller_quorum_bootstrap_servers,
     controller_quorum_voters,
 )
 from moldau.broker.settings.node import broker_id, node_id, process_roles
+from moldau.broker.settings.registry import moldau_registry_listener
+from moldau.broker.settings.telemetry import moldau_metrics_listener
 from moldau.config import SourceKind
 from moldau.deferred import dataclass
 from moldau.errors import ConfigError
@@ -55,6 +58,7 @@ _PLANNED: Final = (
     controller_quorum_bootstrap_servers,
 )
 """Settings that say what a node is and where: more shards would be at more addresses."""
+_SERVICES: Final = (moldau_metrics_listener, moldau_registry_listener, moldau_console_listener)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +158,24 @@ def decided_count(arguments: Namespace, environment: Mapping[str, str]) -> Shard
         arguments, environment, files, arguments.listen, is_image=arguments.kafka_environment
     )
     if "broker" not in settings[process_roles]:
+        if isinstance(arguments.shards, int) and arguments.shards > 1:
+            raise ConfigError(
+                "shards are brokers, and this node is only a controller: leave out --shards",
+                shards=arguments.shards,
+            )
         return ShardCount(1)
     listeners = read_listeners(settings).of_broker
+    own = _ports_of_services(arguments, settings)
+
+    def is_free(host: str, port: int) -> bool:
+        return port <= _PORT_MAX and port not in own and not is_port_taken(host, port)
 
     def free_ports(count: int) -> int:
         if count == 1:
             return 1
         for number in range(1, count + 1):  # the last is the controller's
-            for each in listeners:
-                if each.port + number > _PORT_MAX or is_port_taken(each.host, each.port + number):
-                    return max(1, number - 1)
+            if not all(is_free(each.host, each.port + number) for each in listeners):
+                return max(1, number - 1)
         return count
 
     return shard_count(
@@ -173,6 +185,14 @@ def decided_count(arguments: Namespace, environment: Mapping[str, str]) -> Shard
         is_planned=is_planned(arguments, settings),
         free_ports=free_ports,
     )
+
+
+def _ports_of_services(arguments: Namespace, settings: Settings) -> set[int]:
+    """Return the ports that the node itself takes beside those of its brokers."""
+    given = (arguments.metrics, arguments.registry, arguments.console)
+    addresses = (*given, *(settings[row] for row in _SERVICES))
+    ports = (address.rpartition(":")[2] for address in addresses if address)
+    return {int(port) for port in ports if port.isdecimal()}
 
 
 def _check_whole(count: int, found: OnDisk) -> None:
