@@ -109,8 +109,10 @@ def test_the_first_fetch_names_all_partitions_and_later_ones_only_what_changed()
 def test_acknowledgements_travel_with_the_next_fetch_or_alone() -> None:
     session = holding()
     assert session.acknowledge(ONE, accept(0), 0.0)
-    assert session.acknowledge(ONE, accept(1), 0.0)
-    sent = acknowledge_of(session.ready(0.0, 0)).topics[0].partitions[0].acknowledgement_batches
+    assert session.acknowledge(ONE, accept(1), 0.004)
+    ready = session.ready(0.004, 0)
+    assert (ready.request, ready.wake) == (None, 0.005), "a fetch may come that takes them along"
+    sent = acknowledge_of(session.ready(0.005, 0)).topics[0].partitions[0].acknowledgement_batches
     assert [(each.first_offset, each.last_offset, each.acknowledge_types) for each in sent] == [
         (0, 1, [1])
     ]
@@ -121,6 +123,17 @@ def test_acknowledgements_travel_with_the_next_fetch_or_alone() -> None:
     batches = fetch_of(ready).topics[0].partitions[0].acknowledgement_batches
     assert [(each.first_offset, each.last_offset) for each in batches] == [(2, 2)]
     assert session.held_count == 7
+
+
+def test_acknowledgements_leave_at_once_where_a_call_waits_for_them() -> None:
+    session = holding()
+    assert session.acknowledge(ONE, accept(0), 0.0)
+    assert session.ready(0.0, 0).request is None
+    session.hurry()
+    acknowledge_of(session.ready(0.0, 0))
+    session.on_answer(acknowledged(), 0.0)
+    assert session.acknowledge(ONE, accept(1), 0.0)
+    assert session.ready(0.0, 0).request is None, "the hurry was for those before"
 
 
 def test_what_is_not_held_cannot_be_acknowledged() -> None:
@@ -135,6 +148,7 @@ def test_a_record_is_not_held_after_the_end_of_its_lock() -> None:
     session = holding()
     session.can_renew = False
     assert session.acknowledge(ONE, accept(0), LOCK_S - 1)
+    session.hurry()
     acknowledge_of(session.ready(LOCK_S - 1, 0))
     session.on_answer(acknowledged(), LOCK_S - 1)
     assert session.ready(LOCK_S - 1, 0).wake == LOCK_S
@@ -209,6 +223,7 @@ def test_locks_of_later_records_are_renewed_after_a_refusal() -> None:
 def test_a_lost_session_loses_what_was_held_and_begins_again(error: KafkaError) -> None:
     session = holding()
     assert session.acknowledge(ONE, accept(0), 0.0)
+    session.hurry()
     acknowledge_of(session.ready(0.0, 0))
     assert session.acknowledge(ONE, accept(1), 0.0)
     session.on_answer(error, 0.0)

@@ -35,7 +35,7 @@ from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
 from moldau.broker.settings.share import group_share_max_share_sessions
 from moldau.broker.settings.tiered import remote_fetch_max_wait_ms
-from moldau.broker.share.batches import LocatedBatch, read_batches, sliced
+from moldau.broker.share.batches import Enough, LocatedBatch, read_batches, sliced
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from moldau.broker.share.window import AcquireLimits
@@ -339,7 +339,7 @@ class ShareFetch(DelayedAnswer):
                 break
             before = window.fetch_offset
             read, aborted = self._read(share, before, max_bytes, is_first=is_first)
-            found = _batches(share, before, read, aborted) if read is not _NO_RECORDS else []
+            found = _batches(share, before, read, aborted, wanted.records)
             if not found:
                 break
             batches = [each.batch for each in found]
@@ -430,6 +430,7 @@ def _batches(
     offset: int,
     read: LogSlice,
     transactions: Sequence[AbortedTransaction] | None,
+    records_max: int,
 ) -> list[LocatedBatch]:
     if not len(read):
         return []
@@ -441,7 +442,10 @@ def _batches(
             transactions = partition.aborted_transactions(offset, read)
         for each in transactions:
             aborted.setdefault(each.producer_id, []).append(each.first_offset)
-    return read_batches(read, aborted)
+    window, enough = share.window, None
+    if window is not None and not share.settings.delivers_at:  # else some rest, and more are needed
+        enough = Enough(window.next_offset, records_max)
+    return read_batches(read, aborted, enough)
 
 
 def _row(index: int) -> PartitionData:

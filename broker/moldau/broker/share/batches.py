@@ -24,15 +24,26 @@ class LocatedBatch(NamedTuple):
     size_bytes: int
 
 
-def read_batches(read: LogSlice, aborted: Mapping[int, Sequence[int]]) -> list[LocatedBatch]:
-    """Return the whole batches of a slice. `aborted` has the first offsets of the aborted
-    transactions of each producer, ascending; empty for groups that see everything.
+class Enough(NamedTuple):
+    """As many new offsets as one request takes: a slice may have thousands of batches."""
+
+    next_offset: int
+    """The first new offset. Those before it are in the window."""
+    records: int
+
+
+def read_batches(
+    read: LogSlice, aborted: Mapping[int, Sequence[int]], enough: Enough | None = None
+) -> list[LocatedBatch]:
+    """Return the whole batches of a slice, or as many as are `enough`. `aborted` has the first
+    offsets of the aborted transactions of each producer, ascending; empty for groups that see
+    everything.
 
     A transaction ends at the next marker of its producer.
     """
     found: list[LocatedBatch] = []
     open_: dict[int, list[int]] = {producer: list(firsts) for producer, firsts in aborted.items()}
-    position = 0
+    position = new = 0
     while position + HEADER_BYTES <= len(read):
         header = read_header(read.read_at(position, HEADER_BYTES))
         size = header.size_bytes
@@ -48,6 +59,10 @@ def read_batches(read: LogSlice, aborted: Mapping[int, Sequence[int]]) -> list[L
         batch = ReadBatch(header.base_offset, header.last_offset, is_aborted)
         found.append(LocatedBatch(batch, position, size))
         position += size
+        if enough is not None and not is_aborted:
+            new += max(0, batch.last + 1 - max(batch.first, enough.next_offset))
+            if new >= enough.records:
+                break
     return found
 
 

@@ -13,6 +13,7 @@ sorts the list by first offset.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain
@@ -45,6 +46,7 @@ from moldau.records.header import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 _NO_RECORDS: Final[list[ConsumerRecord]] = []
 _BEGIN: Final = attrgetter("first_offset")
+_OFFSET: Final = attrgetter("offset")
 
 
 class PartitionRecords(NamedTuple, Generic[K, V]):
@@ -275,7 +277,7 @@ class FetchedRecords:
             self._opened_at = self._at
             records, self._at, self._next_offset, self.leader_epoch, attributes = opened
             if records and records[0].offset < self.position:
-                records = [each for each in records if each.offset >= self.position]
+                records = records[bisect_left(records, self.position, key=_OFFSET) :]
             if records:
                 self._records, self._next = records, 0
                 self._went_on(self.leader_epoch, attributes)

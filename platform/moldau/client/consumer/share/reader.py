@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import ChainMap, Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -24,7 +24,11 @@ from moldau.client.base.coordinator import Coordinator
 from moldau.client.base.user_code import LOG
 from moldau.client.consumer.decoding import RecordDecoder, UndecodedRecord
 from moldau.client.consumer.records import FetchedRecords, PartitionRecords
-from moldau.client.consumer.share.acknowledgements import Acknowledgement, AcknowledgeType
+from moldau.client.consumer.share.acknowledgements import (
+    Acknowledgement,
+    AcknowledgeType,
+    AcquiredOffsets,
+)
 from moldau.client.consumer.share.member import ShareMember
 from moldau.client.consumer.share.message import Message
 from moldau.client.consumer.share.metrics import ShareMetrics
@@ -152,8 +156,9 @@ class ShareReader:
         found: list[Message[Any, Any]] = []
         where: SharePartition | None = None
         held: Mapping[int, float] = {}
-        while self._arrived and len(found) < count_max:
-            message = self._arrived.popleft()
+        arrived = self._arrived
+        while arrived and len(found) < count_max:
+            message = arrived.popleft()
             if message.where is not where:
                 where, held = message.where, _locks_of(message.where, self._brokers.values())
             if now < held.get(message.record.offset, 0.0):
@@ -190,21 +195,21 @@ class ShareReader:
         self._note_failure(where, (given,), _LOST)
         return False
 
-    def accept(self, messages: Iterable[Message[Any, Any]]) -> None:
+    def accept(self, messages: Sequence[Message[Any, Any]]) -> None:
         """Acknowledge those that are not answered, neighbours together."""
-        run: list[Message[Any, Any]] = []
-        for each in messages:
-            if each.is_answered:
-                continue
+        start, follows, where = 0, -1, None
+        for index, each in enumerate(messages):
+            offset, is_answered = each.record.offset, each.is_answered
+            if is_answered or offset != follows or each.where is not where:
+                self._accept_run(messages[start:index])
+                start, where = index + is_answered, each.where
+            follows = -1 if is_answered else offset + 1
             each.is_answered = True
-            if run and not (each.where is run[-1].where and each.offset == run[-1].offset + 1):
-                self._accept_run(run)
-                run = []
-            run.append(each)
-        if run:
-            self._accept_run(run)
+        self._accept_run(messages[start:])
 
-    def _accept_run(self, run: list[Message[Any, Any]]) -> None:
+    def _accept_run(self, run: Sequence[Message[Any, Any]]) -> None:
+        if not run:
+            return
         given = Acknowledgement(run[0].offset, run[-1].offset, AcknowledgeType.ACCEPT)
         if not self._give(run[0].where, given):
             for each in run:  # of some the locks have ended
@@ -228,6 +233,9 @@ class ShareReader:
     async def settle(self) -> None:
         """Wait until each acknowledgement given before has its outcome."""
         while not all(each.session.is_settled for each in self._brokers.values()):
+            for each in self._brokers.values():
+                each.session.hurry()
+                each.driver.poke()
             self._news.clear()
             self._raise_error()
             await self._news.wait()
@@ -414,43 +422,36 @@ class ShareReader:
 
     async def _arrive(self, fetched: AcquiredFetch) -> None:
         """Make messages of the acquired records, and acknowledge offsets without one."""
-        name = self._names[fetched.where]
-        counts = {
-            offset: count
-            for first, last, count in fetched.acquired
-            for offset in range(first, last + 1)
-        }
+        where, acquired = fetched.where, AcquiredOffsets(fetched.acquired)
         found = 0
-        for part in self._parts(fetched, name, counts):
-            found += len(part.records)
-            for record in await self._decoded(part, fetched.where):
-                message = Message(self, fetched.where, record, counts[record.offset])
-                self._arrived.append(message)
-            for record in part.records:
-                del counts[record.offset]
+        for part in self._parts(fetched, acquired):
+            for own, delivery_count in acquired.match(part.records):
+                found += len(own)
+                decoded = await self._decoded(part._replace(records=own), where)
+                self._arrived.extend(
+                    [Message(self, where, record, delivery_count) for record in decoded]
+                )
         self.metrics.received(found, len(fetched.data))
-        for offset in counts:
-            self._refuse(fetched.where, offset, AcknowledgeType.GAP)
+        for first, last in acquired.left():
+            self._give(where, Acknowledgement(first, last, AcknowledgeType.GAP))
 
     def _parts(
-        self, fetched: AcquiredFetch, name: str, counts: dict[int, int]
+        self, fetched: AcquiredFetch, acquired: AcquiredOffsets
     ) -> Iterable[PartitionRecords]:
-        """Yield the acquired records. What is damaged is rejected."""
-        where = TopicPartition(name, fetched.where.partition)
+        """Yield the records of the answer. What is damaged is rejected."""
+        where = TopicPartition(self._names[fetched.where], fetched.where.partition)
         left_from = fetched.acquired[0][0]
         try:
             records = FetchedRecords(where, left_from, fetched.data, None, -1)
             while (part := records.take(_MANY, check_crc=self._holding.check_crcs)) is not None:
                 left_from = records.position
-                own = [each for each in part.records if each.offset in counts]
-                if own:
-                    yield part._replace(records=own)
+                yield part
             records.check_end()
         except CorruptRecord as error:
             LOG.error("share consumer: damaged records are rejected: %s", error)
-            for offset in [each for each in counts if each >= left_from]:
-                del counts[offset]
-                self._refuse(fetched.where, offset, AcknowledgeType.REJECT, str(error))
+            for first, last in acquired.cut_off(left_from):
+                kind, reason = AcknowledgeType.REJECT, str(error)
+                self._give(fetched.where, Acknowledgement(first, last, kind, reason=reason))
 
     async def _decoded(self, part: PartitionRecords, where: SharePartition) -> list[ConsumerRecord]:
         """Return the decoded records. One that cannot be decoded is rejected; released if another

@@ -3,8 +3,8 @@ No IO.
 
 A session is a sequence of requests (ShareFetch and ShareAcknowledge) with epochs 0, 1, 2 ..., one
 at a time; -1 ends it. Records that arrive are held: the broker gives them to no other consumer
-until their lock ends. Acknowledgements travel with the next fetch, or alone if nothing is to be
-fetched. Half of the lock's time before its end, a lock is renewed (KIP-1222), if the broker can.
+until their lock ends. Acknowledgements travel with the next fetch, or alone if none is made within
+5 ms. Half of the lock's time before its end, a lock is renewed (KIP-1222), if the broker can.
 
 A request without an answer, or a lost session, loses all that is held here: the broker releases it,
 and acknowledgements of it would be refused.
@@ -44,6 +44,9 @@ _EPOCH_MAX: Final = 2**31 - 1
 _BY_RECORDS: Final = 1
 _BUSY_WAIT_MS: Final = 50
 """How long a broker may wait for records while acknowledgements may come to be sent."""
+_RIDE_S: Final = 0.005
+"""How long acknowledgements wait for a fetch to travel with: a quick consumer makes one meanwhile,
+and a request of their own would hold that one up."""
 _LOCK_S: Final = 30.0
 """Before a broker has said how long its locks last."""
 _OF_SESSION: Final = frozenset(
@@ -137,6 +140,8 @@ class ShareSession:
         self._asking: set[SharePartition] = set()
         """What the session has after the pending request."""
         self._acknowledged: dict[SharePartition, list[Acknowledgement]] = {}
+        self._leaves_at = -math.inf
+        """When the acknowledgements that wait for a fetch leave without one."""
         self._asked: ShareFetchRequest | ShareAcknowledgeRequest | None = None
         self._sent: dict[SharePartition, list[Acknowledgement]] = {}
         self._is_closing = False
@@ -169,10 +174,13 @@ class ShareSession:
         offsets = range(given.first, given.last + 1)
         if not all(map(held.__contains__, offsets)):
             return False
-        for offset in offsets:
-            del held[offset]
-        if not held:
+        if len(held) == len(offsets):
             del self.held[where]
+        else:
+            for offset in offsets:
+                del held[offset]
+        if not self._acknowledged:
+            self._leaves_at = now + _RIDE_S
         self._acknowledged.setdefault(where, []).append(given)
         return True
 
@@ -189,6 +197,10 @@ class ShareSession:
 
     def _first_end(self) -> float:
         return min((end for held in self.held.values() for end in held.values()), default=math.inf)
+
+    def hurry(self) -> None:
+        """Send acknowledgements now: a call waits for their outcome."""
+        self._leaves_at = -math.inf
 
     def close(self) -> None:
         """End the session with the next request; the broker releases what is still held."""
@@ -223,7 +235,7 @@ class ShareSession:
             return self._acknowledge_request(self.epoch, renews=True)
         if room > 0 and self._wanted:
             return self._fetch_request(room)
-        if self._acknowledged:
+        if self._acknowledged and now >= self._leaves_at:
             return self._acknowledge_request(self.epoch)
         return None
 
@@ -246,13 +258,13 @@ class ShareSession:
         return found
 
     def _next_due(self, now: float) -> float | None:
-        """Return when a lock is to be renewed, or ends."""
+        """Return when a lock is to be renewed or ends, or acknowledgements are to leave."""
         first = self._first_end()
-        if math.isinf(first):
-            return None
-        if self.can_renew:
-            return max(first - self.lock_s / 2, min(self._renews_from, first))
-        return first
+        if self.can_renew and not math.isinf(first):
+            first = max(first - self.lock_s / 2, min(self._renews_from, first))
+        if self._acknowledged:
+            first = min(first, self._leaves_at)
+        return None if math.isinf(first) else first
 
     def _fetch_request(self, room: int) -> ShareFetchRequest:
         limits = self.limits
