@@ -172,9 +172,10 @@ def test_varints_are_the_same(number: int) -> None:
     both("varint", number)
 
 
-@given(st.binary(max_size=60), st.text(max_size=20))
-def test_hashes_are_the_same(key: bytes, text: str) -> None:
+@given(st.binary(max_size=60), st.text(max_size=20), st.integers(-1, 2**31 - 1))
+def test_hashes_are_the_same(key: bytes, text: str, partition_count: int) -> None:
     both("murmur2", key)
+    both("partition_for_key", key, partition_count)
     both("java_string_hash", text)
 
 

@@ -178,6 +178,10 @@ class Cluster:
         broker = self.metadata.brokers.get(node_id)
         return None if broker is None else self._connections.ready(broker.address)
 
+    def ready_connections(self) -> dict[int, Connection]:
+        """Return the open connections to brokers, by node."""
+        return self._connections.ready_among(self.metadata.brokers.values())
+
     @property
     def connections(self) -> int:
         """The number of open connections."""

@@ -26,7 +26,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from moldau.deferred import dataclass
 from moldau.errors import MalformedMessage, without_frames
@@ -85,8 +85,7 @@ class Untrusted(KafkaError):
         return False
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """The deadline and callback of a request, kept in the protocol's in-flight queue."""
 
     deadline: float
@@ -235,8 +234,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """The number of requests that wait for a response or, without one, to be written."""
-        aside = None if self._renewal is None else self._renewal.aside
-        return len(self._protocol.in_flight) + len(self._told) + len(aside or ())
+        count = len(self._protocol.in_flight) + len(self._told)
+        if self._renewal is not None and self._renewal.aside:
+            count += len(self._renewal.aside)
+        return count
 
     @property
     def unsent_bytes(self) -> int:
@@ -271,8 +272,7 @@ class Connection(asyncio.BufferedProtocol):
             self._renewal.aside.append(DelayedRequest(request, on_answer, version, deadline))
             return
         deadline = self._deadline(timeout_s)
-        parts = self._encode(request, version, _Waiting(deadline, on_answer))
-        self._write(parts)
+        self._write(self._encode(request, version, _Waiting(deadline, on_answer)))
         if deadline < self._looks_at:
             self._watch()
 

@@ -9,9 +9,9 @@ all of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.deferred import dataclass
 from moldau.errors.codes import KafkaError
@@ -22,6 +22,9 @@ from moldau.protocol.framing import shared_buffer
 from moldau.runtime import Runtime
 from moldau.runtime.backoff import Backoff
 from moldau.runtime.cancellation import CancelledError, is_cancelling
+
+if TYPE_CHECKING:
+    from moldau.link.metadata import Broker
 
 T = TypeVar("T")
 
@@ -88,6 +91,15 @@ class Connections:
         """Return the connection to the address if it is already open."""
         link = self._links.get((address, lane))
         return None if link is None else link.connection
+
+    def ready_among(self, brokers: Iterable[Broker]) -> dict[int, Connection]:
+        """Return the open connections of the shared lane to these brokers, by node."""
+        links, found = self._links, {}
+        for broker in brokers:
+            link = links.get((broker.address, SHARED_LANE))
+            if link is not None and link.connection is not None:
+                found[broker.node_id] = link.connection
+        return found
 
     def standing(self, lane: str = SHARED_LANE) -> list[Connection]:
         """Return the open connections of a lane."""

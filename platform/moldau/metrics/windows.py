@@ -13,6 +13,9 @@ from moldau.runtime import Clock
 _NAN: Final = float("nan")
 
 
+_ROWS_APART_MAX: Final = 64
+
+
 class _Sample:
     """The sums, maxima and number of rows of one window of time."""
 
@@ -26,9 +29,16 @@ class _Sample:
 
 
 class SampledRows:
-    """Rows of numbers with their times: statistics of the last windows, and totals."""
+    """Rows of numbers with their times: statistics of the last windows, and totals.
 
-    __slots__ = ("_clock", "_sample", "_samples", "_samples_max", "_window_s", "rows", "totals")
+    A row is put beside the last ones, and many are added up at a time: of each request that has
+    one, adding it alone would be one of the dearest parts.
+    """
+
+    __slots__ = (
+        *("_apart", "_clock", "_sample", "_samples", "_samples_max", "_totals", "_window_s"),
+        "_rows",
+    )
 
     def __init__(self, clock: Clock, window_s: float, samples_max: int, width: int = 1) -> None:
         self._clock = clock
@@ -36,25 +46,49 @@ class SampledRows:
         self._samples_max = samples_max
         self._sample = _Sample(-float("inf"), width)
         self._samples: list[_Sample] = []
-        self.totals = [0.0] * width
-        self.rows = 0
+        self._totals = [0.0] * width
+        self._rows = 0
+        self._apart: list[tuple[float, ...]] = []
+        """Rows of the last sample that are not added up yet."""
 
     def add(self, now: float, *values: float) -> None:
         """Add a row of numbers."""
-        sample = self._sample
-        if now - sample.began >= self._window_s:
-            sample = self._sample = _Sample(now, len(self.totals))
-            self._samples = [*self._samples, sample][-self._samples_max :]
-        self.rows += 1
-        sample.count += 1
-        sums, largest, totals = sample.sums, sample.largest, self.totals
-        for index, value in enumerate(values):
-            sums[index] += value
-            totals[index] += value
-            if value > largest[index]:
-                largest[index] = value
+        apart = self._apart
+        if now - self._sample.began >= self._window_s:
+            self._add_up()
+            self._sample = _Sample(now, len(self._totals))
+            self._samples = [*self._samples, self._sample][-self._samples_max :]
+        elif len(apart) >= _ROWS_APART_MAX:
+            self._add_up()
+        apart.append(values)
+
+    def _add_up(self) -> None:
+        apart, sample = self._apart, self._sample
+        if not apart:
+            return
+        self._rows += len(apart)
+        sample.count += len(apart)
+        for index, column in enumerate(zip(*apart, strict=True)):
+            added = sum(column)
+            sample.sums[index] += added
+            self._totals[index] += added
+            sample.largest[index] = max(sample.largest[index], *column)
+        apart.clear()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        self._add_up()
+        return self._rows
+
+    @property
+    def totals(self) -> list[float]:
+        """The sum of each column."""
+        self._add_up()
+        return self._totals
 
     def _recent(self) -> list[_Sample]:
+        self._add_up()
         oldest = self._clock.monotonic() - self._samples_max * self._window_s
         return [each for each in self._samples if each.began > oldest]
 

@@ -261,9 +261,10 @@ class ClientConnection:
         self, request: Request, version: int, *, tag: object = None, expects_answer: bool = True
     ) -> list[Any]:
         """Return the buffers to write. `tag` comes back with the response; acks=0 has none."""
-        key = type(request).spec.key
+        codec = request._codec or type(request).codec
+        key = codec.spec.key
         assert key is not None
-        body = request.encode_parts(version)
+        body = codec.encode_parts(request, version)
         correlation_id = self._next_correlation_id
         start = _START.pack(key, version, correlation_id)
         header = start + self._header_ends[request_header_version(key, version)]
@@ -272,7 +273,7 @@ class ClientConnection:
         )
         if expects_answer:
             self.in_flight.append(InFlight(correlation_id, key, version, tag))
-        return request_frame(header, list(body))
+        return request_frame(header, body)
 
     def receive(self, frame: Any, budget: int = ANSWER_BUDGET) -> Answer:
         """Return the response to the oldest request in flight; views in it share the frame's
@@ -300,11 +301,15 @@ class ClientConnection:
         cls = response_class(key)
         body = frame[_CORRELATION.size :]
         if response_header_version(key, version):
-            _header, position = ResponseHeader.decode_from(frame, 0, 1)
-            body = frame[position:]
+            if body and not body[0]:  # no tags, as nearly always
+                body = body[1:]
+            else:
+                _header, position = ResponseHeader.decode_from(frame, 0, 1)
+                body = frame[position:]
         elif key == API_VERSIONS and _is_unsupported(body):
             version = 0
-        return cls.decode(body, version, budget=budget)
+        response: Response = (cls._codec or cls.codec).decode(body, version, budget)
+        return response
 
     def lose(self) -> list[InFlight]:
         """Return the requests that will not be answered, oldest first: the connection is closed."""

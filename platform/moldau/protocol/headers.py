@@ -54,7 +54,7 @@ def response_frame(correlation_id: int, header_version: int, body: Sequence[Any]
 def request_frame(header: bytes, body: Sequence[Any]) -> list[Any]:
     """Return the buffers of a request whose header is already encoded."""
     size = len(header) + sum(map(len, body))
-    return _framed(size.to_bytes(4, "big") + header, body)
+    return [size.to_bytes(4, "big") + header + body[0], *body[1:]]
 
 
 def _framed(start: bytes, body: Sequence[Any]) -> list[Any]:

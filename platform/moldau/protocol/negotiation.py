@@ -74,15 +74,24 @@ class PeerVersions:
         self.by_key: Mapping[int, Versions] = {
             row.api_key: Versions(row.min_version, row.max_version) for row in rows
         }
+        self._chosen: dict[tuple[type[Request], int | None], int] = {}
+        """By request and `at_most`, the stable version."""
 
     def version(
         self, request: type[Request], *, at_most: int | None = None, unstable: bool = False
     ) -> int:
         """Return the highest common version, up to `at_most`; unstable ones only on request."""
+        chosen = None if unstable else self._chosen.get((request, at_most))
+        return self._choose(request, at_most, unstable) if chosen is None else chosen
+
+    def _choose(self, request: type[Request], at_most: int | None, unstable: bool) -> int:
         spec = request.spec
         assert spec.key is not None
         ours = spec.versions if unstable else spec.stable_versions
         if at_most is not None:
             ours = Versions(ours.first, min(ours.last, at_most))
         theirs = self.by_key.get(spec.key, NO_VERSIONS)
-        return highest_common(ours, theirs, request=spec.name)
+        version = highest_common(ours, theirs, request=spec.name)
+        if not unstable:
+            self._chosen[request, at_most] = version
+        return version

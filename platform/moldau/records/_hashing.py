@@ -30,6 +30,14 @@ def murmur2(key: bytes) -> int:
     return hashed - (1 << 32) if hashed >> 31 else hashed
 
 
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """Return the partition that Java's default partitioner chooses for this key."""
+    hashed = murmur2(key) & 0x7FFFFFFF
+    if partition_count <= 0:
+        raise ValueError("a topic has partitions")
+    return hashed % partition_count
+
+
 def java_string_hash(text: str) -> int:
     """Return Java's `String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
     if not isinstance(text, str):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from moldau.errors import CorruptRecord
 from moldau.records._hashing import java_string_hash as java_string_hash
 from moldau.records._hashing import murmur2 as murmur2
+from moldau.records._hashing import partition_for_key as partition_for_key
 from moldau.records._plain import ConsumerRecord as ConsumerRecord
 from moldau.records._plain import (
     Into,

@@ -708,8 +708,7 @@ cdef uint32_t MURMUR_SEED = 0x9747B28C
 cdef uint32_t MURMUR_M = 0x5BD1E995
 
 
-def murmur2(key):
-    """Java clients' hash of a key, as the signed 32-bit number that Java has."""
+cdef uint32_t murmur2_of(object key) except? 1:
     if not PyBytes_Check(key):
         raise TypeError(f"key must be bytes, not {type(key).__name__}")
     cdef const uint8_t* at = <const uint8_t*> PyBytes_AS_STRING(key)
@@ -732,7 +731,20 @@ def murmur2(key):
         hashed = (hashed ^ word) * MURMUR_M
     hashed = (hashed ^ hashed >> 13) * MURMUR_M
     hashed ^= hashed >> 15
-    return <int32_t> hashed
+    return hashed
+
+
+def murmur2(key):
+    """Java clients' hash of a key, as the signed 32-bit number that Java has."""
+    return <int32_t> murmur2_of(key)
+
+
+def partition_for_key(key, Py_ssize_t partition_count):
+    """The partition that Java's default partitioner chooses for this key."""
+    cdef uint32_t hashed = murmur2_of(key)
+    if partition_count <= 0:
+        raise ValueError("a topic has partitions")
+    return <Py_ssize_t> (hashed & 0x7FFFFFFF) % partition_count
 
 
 def java_string_hash(text):

@@ -248,6 +248,7 @@ cdef class Appender:
         self.reserved = FIRST_RESERVE
         memset(PyByteArray_AS_STRING(self.buffer), 0, HEADER_BYTES)
 
+    @cython.binding(False)
     def append(self, timestamp, key, value, headers=()):
         """The record's offset delta, or None when it does not fit; the first one always does."""
         cdef Py_ssize_t delta = self.count
@@ -271,6 +272,7 @@ cdef class Appender:
         gives nanoseconds that make the wall clock's with `wall_from_ns` added."""
         self.owner, self.clock_ns, self.wall_from_ns = owner, clock_ns, wall_from_ns
 
+    @cython.binding(False)
     def place(self, key, value, headers=()):
         """As `append` with the time that it is; the record's slot, or None when it does not
         fit."""
@@ -470,9 +472,10 @@ cdef class Appender:
         return True
 
     cdef int reserve(self, Py_ssize_t total, Py_ssize_t left) except -1:
-        """Make room for `total` bytes and for as many records more as are known to come."""
+        """Make room for `total` bytes and for as many records more as are known to come. The room
+        grows fourfold, because each step may copy what is written."""
         cdef Py_ssize_t ahead = (total - self.size_bytes) * (left - 1)
-        cdef Py_ssize_t wanted = total + max(ahead + (ahead >> 4), total)
+        cdef Py_ssize_t wanted = total + max(ahead + (ahead >> 4), 3 * total)
         wanted = max(total, min(wanted, self.size_bytes_max))
         PyByteArray_Resize(self.buffer, wanted)
         self.reserved = wanted

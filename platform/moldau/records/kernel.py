@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "KERNEL", "Appender", "ColumnBuilder", "ConsumerRecord", "Record", "Slot", "admit_usual",
     "columns", "decode", "decode_consumed", "decode_usual", "entries", "java_string_hash",
-    "murmur2", "scan", "scan_part", "span_list", "varint", "with_contents",
+    "murmur2", "partition_for_key", "scan", "scan_part", "span_list", "varint", "with_contents",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         entries,
         java_string_hash,
         murmur2,
+        partition_for_key,
         scan,
         scan_part,
         span_list,

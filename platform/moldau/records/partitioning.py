@@ -7,7 +7,8 @@ absolute value of Java's string hash.
 
 from __future__ import annotations
 
-from moldau.records.kernel import java_string_hash, murmur2
+from moldau.records.kernel import java_string_hash
+from moldau.records.kernel import partition_for_key as partition_for_key
 
 _INT32_MIN = -(1 << 31)
 
@@ -15,11 +16,6 @@ _INT32_MIN = -(1 << 31)
 def to_positive(number: int) -> int:
     """Return a signed 32-bit number without its sign bit (not its absolute value)."""
     return number & 0x7FFFFFFF
-
-
-def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Return the partition that Java's default partitioner chooses for this key."""
-    return to_positive(murmur2(key)) % partition_count
 
 
 def coordinator_partition(name: str, partition_count: int) -> int:

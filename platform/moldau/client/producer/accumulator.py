@@ -93,6 +93,8 @@ class Accumulator:
         self.clocks = clocks
         self._batch_type = batch_type
         self._stuck_since: dict[int, float] = {}
+        self._none_late_until = 0.0
+        """No batch expires before that time: later ones are begun later."""
         self._waits_s = max(options.linger_s, WAITS_S)
 
     # Records in
@@ -113,35 +115,43 @@ class Accumulator:
         self,
         queue: PartitionQueue,
         now: float,
-        timestamp: int,
+        timestamp: int | None,
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
     ) -> Batch:
-        """Begin a new batch with this record; the one before takes no more.
+        """Begin a new batch with this record; the one before takes no more. Without a timestamp it
+        has the current time.
 
         Raise KafkaError if the record alone is larger than a request may be.
         """
-        builder = self._builder(queue)
+        options, buffer = self.options, self.buffer
+        fit, size = buffer.fits.get(queue), buffer.builder_bytes
+        if fit is not None:
+            size = min(size, fit.size_bytes_max)
+        builder = BatchBuilder(size, codec=options.codec, level=options.level)
         batch = self._batch_type(queue.where, builder, now)
         if self.clocks is not None:
             clock_ns, wall_ms = self.clocks
             builder.open_for(batch, clock_ns, wall_ms() * _MS_NS - clock_ns())
-        batch.append(timestamp, key, value, headers)
-        if builder.size_bytes > self.options.request_bytes:
+        if timestamp is None:
+            batch.place(key, value, headers)
+        else:
+            batch.append(timestamp, key, value, headers)
+        if builder.size_bytes > options.request_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "a record is larger than max.request.size",
                 **queue.where._asdict(),
                 setting="max.request.size",
                 size_bytes=builder.size_bytes,
-                max_request_size=self.options.request_bytes,
+                max_request_size=options.request_bytes,
             )
         if queue.open is not None:
             self.seal(queue)
-        self.buffer.resize(batch, max(builder.size_bytes_max, builder.size_bytes))
+        buffer.resize(batch, max(builder.size_bytes_max, builder.size_bytes))
         queue.open = batch
-        self.buffer.busy[queue] = None
+        buffer.busy[queue] = None
         return batch
 
     def extend(
@@ -167,13 +177,6 @@ class Accumulator:
         with suppress(*_BAD_RECORD):
             run.fill(batch.builder, start + 1)
         return batch, 0, batch.builder.count
-
-    def _builder(self, queue: PartitionQueue) -> BatchBuilder:
-        size = self.buffer.builder_bytes
-        fit = self.buffer.fits.get(queue)
-        if fit is not None:
-            size = min(size, fit.size_bytes_max)
-        return BatchBuilder(size, codec=self.options.codec, level=self.options.level)
 
     def full(self, queue: PartitionQueue) -> None:
         """Handle an open batch without room for the next record: enlarge it if it has to wait
@@ -342,10 +345,8 @@ class Accumulator:
     def _is_due(self, queue: PartitionQueue, batch: Batch, now: float) -> bool:
         """Whether the open batch of the queue should be complete by now."""
         is_grown = batch.reserved_bytes > self.buffer.builder_bytes
-        return self._due_at(queue, batch) <= now or (is_grown and not queue.waiting)
-
-    def _due_at(self, queue: PartitionQueue, batch: Batch) -> float:
-        return batch.created + (self._waits_s if queue.waiting else self.options.linger_s)
+        waits_s = self._waits_s if queue.waiting else self.options.linger_s
+        return batch.created + waits_s <= now or (is_grown and not queue.waiting)
 
     def _restart(self, queue: PartitionQueue) -> bool:
         """Restart the queue's sequence. Return False if its epochs are used up."""
@@ -371,6 +372,8 @@ class Accumulator:
 
     def expire(self, now: float) -> None:
         """Fail batches past the delivery timeout; open ones too, as a linger may be that long."""
+        if now < self._none_late_until:
+            return
         created_by = now - self.options.delivery_timeout_s
         for queue in self.buffer.busy:
             if queue.open is not None and queue.open.created <= created_by:
@@ -387,14 +390,18 @@ class Accumulator:
     def next_wake(self, now: float) -> float | None:
         """Return when `drain` or `expire` next has something to do, if nothing else happens."""
         found: list[float] = []
+        timeout_s = self.options.delivery_timeout_s
+        self._none_late_until = now + timeout_s
         for queue in self.buffer.busy:
             if queue.open is not None:
-                found.append(self._due_at(queue, queue.open))
+                waits_s = self._waits_s if queue.waiting else self.options.linger_s
+                found.append(queue.open.created + waits_s)
             if queue.waiting and queue.not_before > now:
                 found.append(queue.not_before)
             oldest = queue.oldest_created
             if oldest is not None:
-                found.append(oldest + self.options.delivery_timeout_s)
+                found.append(oldest + timeout_s)
+                self._none_late_until = min(self._none_late_until, oldest + timeout_s)
         return min(found, default=None)
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:

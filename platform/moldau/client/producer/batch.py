@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import field
 from enum import IntEnum
 from typing import Any, Final
 
-from moldau.deferred import dataclass
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import NO_EPOCH, TopicPartition
-from moldau.records import NO_PRODUCER, BatchBuilder, Producer, stamp_producer
+from moldau.records import NO_PRODUCER, BatchBuilder, stamp_producer
 
 NO_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
@@ -77,47 +75,47 @@ class Trace(IntEnum):
     """It was sent and got no response: it may be stored, or may still arrive."""
 
 
-@dataclass(slots=True, eq=False)
 class Batch:
     """Records of one partition that are sent, and acknowledged or rejected, together."""
 
-    where: TopicPartition
-    builder: BatchBuilder | None
-    created: float
-    append: Callable[..., Any] = field(init=False)
-    place: Callable[..., Any] = field(init=False)
-    state: BatchState = BatchState.OPEN
-    is_done: bool = False
-    """Whether the outcome of its records is decided."""
-    data: bytearray | None = None
-    count: int = 0
-    number: int = NOT_SENT
-    """Its place among the batches of the partition that were sent."""
-    attempts: int = 0
-    leader_epoch: int = NO_EPOCH
-    """The epoch of the leader that it was last sent to."""
-    producer: Producer = NO_PRODUCER
-    """The producer id, epoch and sequence that it is sent with."""
-    stamped: Producer = NO_PRODUCER
-    """The producer id, epoch and sequence in its bytes."""
-    reserved_bytes: int = 0
-    trace: Trace = Trace.NONE
-    error: KafkaError | None = None
-    last_error: KafkaError | None = None
-    base_offset: int = NO_OFFSET
-    timestamp: int = NO_TIMESTAMP
-    """When the broker appended it, if the topic uses that time."""
-    on_done: list[Callable[[], None]] | None = None
-    awaited: int = 0
-    """One bit a record, by index: set if a caller got its failure."""
-    parts: list[Batch] | None = None
-    """The parts it was split into, in order."""
-    whole: Batch | None = None
-    """The batch that it is a part of."""
+    __slots__ = (
+        *("append", "attempts", "awaited", "base_offset", "builder", "count", "created", "data"),
+        *("error", "is_done", "last_error", "leader_epoch", "number", "on_done", "parts", "place"),
+        *("producer", "reserved_bytes", "stamped", "state", "timestamp", "trace", "where", "whole"),
+    )
 
-    def __post_init__(self) -> None:
-        assert self.builder is not None
-        self.append, self.place = self.builder.append, self.builder.place
+    def __init__(self, where: TopicPartition, builder: BatchBuilder, created: float) -> None:
+        self.where = where
+        self.builder: BatchBuilder | None = builder
+        self.created = created
+        self.append: Callable[..., Any] = builder.append
+        self.place: Callable[..., Any] = builder.place
+        self.state = BatchState.OPEN
+        self.is_done = False
+        """Whether the outcome of its records is decided."""
+        self.data: bytearray | None = None
+        self.count = 0
+        self.number = NOT_SENT
+        """Its place among the batches of the partition that were sent."""
+        self.attempts = 0
+        self.leader_epoch = NO_EPOCH
+        """The epoch of the leader that it was last sent to."""
+        self.producer = self.stamped = NO_PRODUCER
+        """The producer id, epoch and sequence that it is sent with, and those in its bytes."""
+        self.reserved_bytes = 0
+        self.trace = Trace.NONE
+        self.error: KafkaError | None = None
+        self.last_error: KafkaError | None = None
+        self.base_offset = NO_OFFSET
+        self.timestamp = NO_TIMESTAMP
+        """When the broker appended it, if the topic uses that time."""
+        self.on_done: list[Callable[[], None]] | None = None
+        self.awaited = 0
+        """One bit a record, by index: set if a caller got its failure."""
+        self.parts: list[Batch] | None = None
+        """The parts it was split into, in order."""
+        self.whole: Batch | None = None
+        """The batch that it is a part of."""
 
     def __repr__(self) -> str:
         state = self.state.name.lower()

@@ -174,7 +174,7 @@ class Buffer:
         self.used_bytes -= batch.reserved_bytes
         batch.reserved_bytes = 0
         batch.drop()
-        if queue.is_empty:
+        if not (queue.in_flight or queue.waiting or queue.open is not None or queue.held):
             self.busy.pop(queue, None)
 
     def split(self, queue: PartitionQueue, batch: Batch, fit: Fit) -> None:

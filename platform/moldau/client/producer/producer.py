@@ -82,7 +82,7 @@ from moldau.link.arguments import seconds_at_most, told
 from moldau.link.cluster import Cluster
 from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
-from moldau.records import Codec, HeadersGiven, K, Row, V
+from moldau.records import Codec, HeadersGiven, K, V
 from moldau.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -305,11 +305,10 @@ class Producer(Generic[K, V]):
                 if batch is None:
                     self._cluster.check_loop()
                     if not self._sender.presses and self._sender.may_begin(None):
-                        stamp = self._clock.wall_ms()
-                        row: Any = (stamp, key, value, headers)
-                        return self._place_first(known, queue, row)
+                        return self._place_first(known, queue, None, key, value, headers)
                 else:
-                    delivery: Delivery | None = batch.place(key, value, headers)
+                    place = batch.place  # an attribute: to call it as a method takes longer
+                    delivery: Delivery | None = place(key, value, headers)
                     if delivery is not None:
                         return delivery
                     self._accumulator.full(queue)
@@ -424,7 +423,7 @@ class Producer(Generic[K, V]):
                 if batch is None:
                     if not self._sender.may_begin(waited):
                         return None
-                    delivery = self._place_first(known, queue, row)
+                    delivery = self._place_first(known, queue, *row)
                     break
                 index = batch.append(*row)
                 if index is not None:
@@ -437,14 +436,15 @@ class Producer(Generic[K, V]):
         self._pipeline.watch(prepared, delivery)
         return delivery
 
-    def _place_first(self, known: OutgoingTopic, queue: PartitionQueue, first: Row) -> Delivery:
-        """Begin a new batch with this record."""
+    def _place_first(self, known: OutgoingTopic, queue: PartitionQueue, *row: Any) -> Delivery:
+        """Begin a new batch with this record: its timestamp (None: now), key, value, headers."""
         self._sender.check_open()
         now = self._clock.monotonic()
-        batch = self._accumulator.begin(queue, now, *first)
+        batch = self._accumulator.begin(queue, now, *row)
         known.used_at = now
         self._sender.begun(queue)
-        return Delivery(batch, 0, first[0])
+        assert batch.builder is not None
+        return Delivery(batch, 0, batch.builder.base_timestamp)
 
     # Many records in
 

@@ -104,7 +104,7 @@ class PartitionQueue:
         """Whether the first waiting batch may be sent now."""
         if not self.waiting or now < self.not_before:
             return False
-        if self.waiting[0].was_sent:  # it has to be sent again
+        if self.waiting[0].number != NOT_SENT:  # it has to be sent again
             return not self.in_flight
         if self.must_restart or self.held:
             return False
@@ -125,14 +125,14 @@ class PartitionQueue:
         """Return the next batch to send, with its sequence (if `identity` is one), built and
         numbered. Raise KafkaError if it cannot be built: then nothing has changed."""
         batch = self.waiting[0]
-        if batch.was_sent:
-            batch.build()
-        else:
+        is_new = batch.number == NOT_SENT
+        if is_new:
             batch.producer = self._next_producer(identity)
-            batch.build()
+        batch.build()
+        if is_new:
             batch.number = self.numbered
             self.numbered += 1
-            self._count(batch)
+            self.next_sequence = (self.next_sequence + batch.count) & _SEQUENCE_MASK
         self.waiting.popleft()
         batch.become(BatchState.SENT)
         self.in_flight.append(batch)
@@ -150,10 +150,6 @@ class PartitionQueue:
         return Producer(
             self.producer_id, self.producer_epoch, self.next_sequence, identity.is_transactional
         )
-
-    def _count(self, batch: Batch) -> None:
-        """Move the sequence past this batch."""
-        self.next_sequence = (self.next_sequence + batch.count) & _SEQUENCE_MASK
 
     def belongs_to(self, topic_id: Uuid) -> None:
         """Set the topic's id. Another id than before means that the topic was deleted and created
@@ -196,7 +192,7 @@ class PartitionQueue:
         for batch in self.waiting:
             if batch.was_sent:
                 batch.producer = self._next_producer(identity)
-                self._count(batch)
+                self.next_sequence = (self.next_sequence + batch.count) & _SEQUENCE_MASK
 
     @property
     def oldest_created(self) -> float | None:

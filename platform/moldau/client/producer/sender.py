@@ -216,20 +216,12 @@ class Sender:
     @property
     def in_flight(self) -> int:
         """The number of requests without a response."""
-        return sum(each.in_flight for each in self._connections().values())
+        return sum(each.in_flight for each in self._cluster.ready_connections().values())
 
     @property
     def connections(self) -> int:
         """The number of brokers with a connection."""
-        return len(self._connections())
-
-    def _connections(self) -> dict[int, Connection]:
-        found = {}
-        for node_id in self._cluster.metadata.brokers:
-            connection = self._cluster.ready_connection(node_id)
-            if connection is not None:
-                found[node_id] = connection
-        return found
+        return len(self._cluster.ready_connections())
 
     def check_open(self) -> None:
         """Raise ClientClosed once it is closed or closing: the last flush must know all records.
@@ -273,7 +265,7 @@ class Sender:
 
     def _send_what_may_go(self, now: float) -> None:
         self._accumulator.expire(now)
-        connections = self._connections()
+        connections = self._cluster.ready_connections()
         limit, room = self._accumulator.options.in_flight_max, {}
         for node_id, connection in connections.items():
             room[node_id] = max(0, limit - connection.in_flight)
@@ -370,7 +362,7 @@ class Sender:
         to other tasks: a consumer, say, whose record came with the response."""
         if self._on_step is not None or self._buffer.mishaps:
             self._end_step()
-        if not self.is_closed and (self._waking or not self._buffer.is_idle):
+        if not self.is_closed and (self._waking or self._buffer.busy):
             self.drain_soon()
 
     def _end_step(self) -> None:
