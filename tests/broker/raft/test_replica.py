@@ -183,6 +183,33 @@ def test_a_voter_stands_soon_if_the_leader_started_anew_and_leads_no_more() -> N
     assert (before, core.role) == (Role.FOLLOWER, Role.PROSPECTIVE)
 
 
+def test_candidates_that_lost_to_each_other_stand_again_soon() -> None:
+    """Two voters that lose their leader at the same time vote for themselves."""
+    core, timing = replica(), RaftTimeouts()
+    core.on_begin_epoch(BeginEpoch(1, 3), 0)
+    source, ask = core.next_fetch() or (0, None)
+    assert ask is not None
+    core.on_fetched(source, ask, FetchVerdict(EpochAnswer(OK, 1, 3), 0), 0)
+    core.on_leader_lost(5_000)
+    waits = [core.deadline_ms - 5_000]
+    for _ in range(12):
+        now_ms = core.deadline_ms
+        core.on_tick(now_ms)
+        for is_pre_vote in (True, False):
+            ready = core.take_ready()
+            (vote,) = [each for peer, each in ready.requests if peer == 2]
+            assert isinstance(vote, VoteAsk)
+            assert vote.is_pre_vote == is_pre_vote
+            answer = VoteAnswer(EpochAnswer(OK, core.epoch, -1), is_granted=is_pre_vote)
+            core.on_vote_answer(2, vote, answer, now_ms)
+        core.on_peer_failed(3, vote, now_ms)
+        assert core.role is Role.CANDIDATE
+        waits.append(core.deadline_ms - now_ms)
+    assert waits[0] <= timing.notice_ms
+    assert max(waits[1:3]) <= 2 * timing.notice_ms
+    assert 4 * timing.notice_ms < max(waits) <= timing.backoff_ms_max
+
+
 def test_a_leader_that_nobody_fetches_from_resigns() -> None:
     core = replica()
     elect(core, 10_000)

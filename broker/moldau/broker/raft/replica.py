@@ -192,24 +192,31 @@ def _mark_of(leader: Leader) -> int:
     return -1 if leader.high_watermark is None else leader.high_watermark
 
 
-class StartWait:
-    """The waits before pre-votes of a voter that has heard no leader since its start.
+class ElectionWait:
+    """The waits of a voter before its next attempt to be elected, while it hears no leader.
 
-    After a start of all nodes none leads, so the first waits are short. They grow up to the usual
-    one, for voters whose majority stays away.
+    After a start of all nodes none leads, and two voters that have lost their leader may ask for
+    votes at the same time, so that none of them wins. So the first waits are short. They grow up to
+    the longest back-off, for voters whose majority stays away.
     """
 
     def __init__(self, random: Random, timing: RaftTimeouts) -> None:
-        self.is_over = False
+        self.is_starting = True
+        """Whether no leader was heard since the start."""
         self._random = random
-        self._next_ms = max(timing.notice_ms, 1)
-        self._ms_max = max(timing.election_ms, 1)
+        self._first_ms = self._next_ms = max(timing.notice_ms, 1)
+        self._ms_max = max(timing.backoff_ms_max, 1)
 
     def draw(self) -> int:
         """Return the next wait in milliseconds."""
         drawn_ms = self._random.randrange(self._next_ms + 1)
         self._next_ms = min(2 * self._next_ms, self._ms_max)
         return drawn_ms
+
+    def on_leader(self) -> None:
+        """There is a leader. After its end the waits are short again."""
+        self.is_starting = False
+        self._next_ms = self._first_ms
 
 
 class RaftReplica:
@@ -229,7 +236,7 @@ class RaftReplica:
         self._random = random
         self._timing = timing
         self._has_fetched = False
-        self._start_wait = StartWait(random, timing)
+        self._election_wait = ElectionWait(random, timing)
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._untold: set[int] = set()
@@ -293,7 +300,7 @@ class RaftReplica:
             self._stand(now_ms)
         elif state.leader_id == me.node_id:
             self.role = Role.RESIGNED  # it led in an earlier run; its records may be missing here
-            self.deadline_ms = now_ms + self._start_wait.draw()
+            self.deadline_ms = now_ms + self._election_wait.draw()
         elif state.leader_id != NOBODY:
             self._become(Role.FOLLOWER)
             self._wait_for_leader(now_ms)
@@ -439,10 +446,8 @@ class RaftReplica:
             self._become(Role.FOLLOWER)
             self._wait_for_leader(now_ms)
             return
-        is_starting = self.role is Role.PROSPECTIVE and not self._start_wait.is_over
-        usual_ms = self._timing.backoff_ms_max + 1
-        backoff_ms = self._start_wait.draw() if is_starting else self._random.randrange(usual_ms)
-        self.deadline_ms = min(self.deadline_ms, now_ms + max(backoff_ms, 1))
+        backoff_ms = max(self._election_wait.draw(), 1)
+        self.deadline_ms = min(self.deadline_ms, now_ms + backoff_ms)
 
     @property
     def _majority(self) -> int:
@@ -494,7 +499,7 @@ class RaftReplica:
 
     def _win(self, now_ms: int) -> None:
         self._become(Role.LEADER)
-        self._start_wait.is_over = True
+        self._election_wait.on_leader()
         me, state = self.member, self.state
         self.state = QuorumState(
             state.leader_epoch, me.node_id, state.voted_id, state.voted_directory_id
@@ -677,11 +682,12 @@ class RaftReplica:
         answer = verdict.epoch_answer
         if answer.error or ask.epoch != self.epoch:
             leads_no_more = (answer.epoch, answer.leader_id) == (self.epoch, NOBODY)
-            if leads_no_more and not self._start_wait.is_over:
+            if leads_no_more and self._election_wait.is_starting:
                 # The leader has started anew, too: elect another one soon.
-                self.deadline_ms = min(self.deadline_ms, now_ms + self._start_wait.draw())
+                self.deadline_ms = min(self.deadline_ms, now_ms + self._election_wait.draw())
             return _NOTHING
-        self._has_fetched = self._start_wait.is_over = True
+        self._has_fetched = True
+        self._election_wait.on_leader()
         self._wait_for_leader(now_ms)
         if self._empty_disk is not None:
             self._notify(self._empty_disk.on_leader(source))
