@@ -62,6 +62,34 @@ def test_a_lost_connection_is_made_again_after_the_backoff() -> None:
         world.run_client(main)
 
 
+def test_a_peer_is_lost_if_its_connection_ends_while_it_owes_an_answer() -> None:
+    lost: list[int] = []
+    opened: list[int] = []
+
+    async def main(runtime: Runtime) -> None:
+        peers = Peers(
+            runtime,
+            OPTIONS,
+            {1: B1, 2: B2},
+            reconnect=Backoff(100, 100),
+            on_lost=lost.append,
+            on_opened=opened.append,
+        )
+        (await peers.connection(1)).close()
+        assert not lost, "nothing was owed"
+        connection = await peers.connection(1)
+        answers: list[object] = []
+        connection.ask(REQUEST, answers.append)
+        connection.close()
+        assert len(answers) == 1
+        await peers.aclose()
+
+    with ClientWorld() as world:
+        world.run_client(main)
+    assert opened == [1, 1]
+    assert lost == [1]
+
+
 def test_an_unknown_peer_and_one_that_is_not_there_are_told_apart() -> None:
     async def main(runtime: Runtime) -> tuple[KafkaError, KafkaError]:
         peers = Peers(runtime, OPTIONS, {3: Address("b1", PORT + 1)})

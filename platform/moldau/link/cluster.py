@@ -194,6 +194,7 @@ class Cluster:
             return min(standing, key=lambda each: each.in_flight)
         known = [each.address for each in self.metadata.brokers.values()]
         self.runtime.random.shuffle(known)
+        known.sort(key=self._connections.is_resting)  # a broker that was just lost comes last
         bootstrap = list(self._bootstrap)
         self.runtime.random.shuffle(bootstrap)
         problems: dict[str, str] = {}
@@ -218,9 +219,13 @@ class Cluster:
         )
 
     def _lost(self, connection: Connection) -> None:
-        if connection.has_told and not self.is_closed:
+        if self.is_closed:
+            return
+        if connection.has_told:
             self._hints += 1
             self.request_refresh()
+        elif not connection.is_closed_here and (self._topics or self.watches_all):
+            self.request_refresh()  # what the broker led may have another leader
 
     # Metadata
 

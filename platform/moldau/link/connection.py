@@ -109,6 +109,8 @@ class Connection(asyncio.BufferedProtocol):
         self.features: dict[str, int] = {}
         self.supported_features: dict[str, tuple[int, int]] = {}
         self.is_closed = False
+        self.is_closed_here = False
+        """Whether this side has closed it."""
         self.last_used = runtime.clock.monotonic()
         self.on_close: Callable[[Connection], None] | None = None
         self.has_told = False
@@ -465,6 +467,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close the connection; requests in flight fail."""
+        self.is_closed_here = not self.is_closed
         self._end(
             KafkaError(
                 ErrorCode.NETWORK_EXCEPTION,

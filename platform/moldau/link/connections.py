@@ -55,7 +55,9 @@ class Connections:
     ) -> None:
         """`owner` is named by the error for a call after `aclose`."""
         self.on_lost: Callable[[Connection], None] | None = None
-        """Called when an open connection has ended."""
+        """Called when an open connection has ended, before its requests fail."""
+        self.on_opened: Callable[[Connection], None] | None = None
+        """Called when a connection has been opened."""
         self._runtime = runtime
         self._options = options
         self._reconnect = reconnect
@@ -100,6 +102,12 @@ class Connections:
             if link is not None and link.connection is not None:
                 found[broker.node_id] = link.connection
         return found
+
+    def is_resting(self, address: Address) -> bool:
+        """Whether an attempt to connect to the address would wait for the backoff first."""
+        link = self._links.get((address, SHARED_LANE))
+        now = self._runtime.clock.monotonic()
+        return link is not None and link.connection is None and link.not_before > now
 
     def standing(self, lane: str = SHARED_LANE) -> list[Connection]:
         """Return the open connections of a lane."""
@@ -150,6 +158,8 @@ class Connections:
         link.failures = 0
         link.connection = connection
         connection.on_close = partial(self._lost, link)
+        if self.on_opened is not None:
+            self.on_opened(connection)
         return connection
 
     def _failed(self, link: _Link) -> None:

@@ -6,7 +6,8 @@ and passes them to `Peers.update`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -32,10 +33,27 @@ class Peers:
         addresses: Mapping[int, Address] | None = None,
         *,
         reconnect: Backoff = RECONNECT,
+        on_lost: Callable[[int], None] | None = None,
+        on_opened: Callable[[int], None] | None = None,
     ) -> None:
-        """`options.client_id` is shown in the other brokers' logs and quotas."""
+        """`options.client_id` is shown in the other brokers' logs and quotas. `on_lost` is called
+        with a broker whose connection ended while requests waited for it, and `on_opened` with one
+        that has been connected to."""
         self.addresses: dict[int, Address] = dict(addresses or {})
         self._connections = Connections(runtime, options, reconnect, owner="link to other brokers")
+        if on_lost is not None:
+            self._connections.on_lost = partial(self._report_lost, on_lost)
+        if on_opened is not None:
+            self._connections.on_opened = partial(self._report, on_opened)
+
+    def _report_lost(self, on_lost: Callable[[int], None], connection: Connection) -> None:
+        if connection.in_flight:
+            self._report(on_lost, connection)
+
+    def _report(self, to: Callable[[int], None], connection: Connection) -> None:
+        for node_id, address in self.addresses.items():
+            if address == connection.address:
+                to(node_id)
 
     def update(self, addresses: Mapping[int, Address]) -> None:
         """Set the present brokers. Close the connections to all other addresses."""
