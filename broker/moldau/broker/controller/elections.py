@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import cache, partial
+from typing import NamedTuple
 
 from moldau.broker.controller.configs import ResourceType
 from moldau.broker.controller.image import Image
@@ -42,21 +44,39 @@ def topic_config(image: Image, rules: Rules, topic: str, name: str) -> str | Non
     return rules.configs.default(ResourceType.TOPIC, name, dynamic)
 
 
+class _TopicRules(NamedTuple):
+    """The settings of a topic that its elections depend on."""
+
+    election: Election
+    min_isr: int
+
+    @classmethod
+    def of(cls, image: Image, rules: Rules, topic: str) -> _TopicRules:
+        unclean = topic_config(image, rules, topic, UNCLEAN_ELECTION) == "true"
+        min_isr = int(topic_config(image, rules, topic, MIN_ISR) or 1)
+        return cls(Election.UNCLEAN if unclean else Election.CLEAN, min_isr)
+
+
 def circumstances_of(
     image: Image, rules: Rules, topic: str, partition: Partition, active: Collection[int]
 ) -> Circumstances:
     """Return the conditions of an automatic election of the topic's partition, when these brokers
     are active."""
+    return _circumstances(image, _TopicRules.of(image, rules, topic), partition, active)
+
+
+def _circumstances(
+    image: Image, rules: _TopicRules, partition: Partition, active: Collection[int]
+) -> Circumstances:
 
     def may_lead(replica: int) -> bool:
         directory = partition.directory_of(replica)
         return replica in active and image.brokers.by_id[replica].has_online(directory)
 
-    unclean = topic_config(image, rules, topic, UNCLEAN_ELECTION) == "true"
     return Circumstances(
         may_lead=may_lead,
-        election=Election.UNCLEAN if unclean else Election.CLEAN,
-        min_isr=int(topic_config(image, rules, topic, MIN_ISR) or 1),
+        election=rules.election,
+        min_isr=rules.min_isr,
         is_elr_enabled=image.features.is_elr_enabled,
         are_directories_known=supports_directories(image.features.metadata_version),
     )
@@ -117,14 +137,15 @@ def _changes(
     leaving: int | None = None,
     lost_its_data: int | None = None,
 ) -> Iterator[PartitionChangeRecord]:
+    others = active if leaving is None else set(active) - {leaving}
+    of_topic = cache(partial(_TopicRules.of, image, rules))
     for topic, partition_id, partition in image.topics.all_partitions():
         if not concerns(partition):
             continue
-        others = active if leaving is None else set(active) - {leaving}
         change = change_of(
             (topic.topic_id, partition_id),
             partition,
-            circumstances_of(image, rules, topic.name, partition, others),
+            _circumstances(image, of_topic(topic.name), partition, others),
             leaving=leaving,
             lost_its_data=lost_its_data,
         )
