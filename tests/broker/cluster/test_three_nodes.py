@@ -34,3 +34,23 @@ def test_a_killed_node_costs_a_moment_and_no_record(victim: str, seed: int) -> N
         world.run_until(lambda: produced.is_done, within=60)
         check(brokers, traffic)
         assert traffic.slowest_s < 5
+
+
+def test_a_producer_goes_on_as_soon_as_there_is_a_new_leader() -> None:
+    """It asks for metadata when it loses the leader, and the answer names the new one, so that it
+    waits for no timer of its own. The request comes before the old leader is fenced."""
+    with new_world(8) as world:
+        brokers = SimulatedBrokers(world)
+        traffic = Traffic(brokers.bootstrap_servers)
+        brokers.await_up()
+        brokers.run(traffic.create)
+        brokers.start_program(traffic.produce, "producer")
+        world.run_for(2)
+        leader = brokers.leader_of(TOPIC)
+        assert leader != brokers.controller(), "its end would cost an election of a controller"
+        before, traffic.slowest_s = traffic.acknowledged, 0.0
+        brokers.kill(leader)
+        world.run_for(1)
+        assert traffic.acknowledged > before
+        assert traffic.slowest_s < 0.04
+        assert not brokers.failures

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class Session:
     """The handlers' state for one connection. It is stored in the connection's `session`."""
 
-    __slots__ = ("waiting",)
+    __slots__ = ("has_metadata", "waiting")
 
     def __init__(self) -> None:
+        self.has_metadata = False
+        """Whether the client has got metadata on the connection."""
         self.waiting: dict[DelayedAnswer, None] = {}
 
 

@@ -10,7 +10,7 @@ A view is created for one response and then dropped: it caches its lookups, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.controller.topics import NO_LEADER, Partition
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.controller.brokers import Broker
     from moldau.broker.controller.image import Image
+    from moldau.ids import Uuid
 
 NOBODY: Final = -1
 
@@ -47,19 +48,30 @@ class Identity:
 class ListenerView:
     """The cluster as clients of one listener see it; see the module."""
 
-    __slots__ = ("_addresses", "_identity", "image", "listener")
+    __slots__ = ("_addresses", "_identity", "_lately_fenced", "_offline", "image", "listener")
 
-    def __init__(self, image: Image, identity: Identity, listener: str) -> None:
+    def __init__(
+        self,
+        image: Image,
+        identity: Identity,
+        listener: str,
+        lately_fenced: Collection[int] = (),
+    ) -> None:
+        self._lately_fenced = lately_fenced
         self.image = image
         self.listener = listener
         self._identity = identity
         self._addresses: dict[int, Address | None] = {}
+        self._offline: dict[tuple[tuple[int, ...], tuple[Uuid, ...]], list[int]] = {}
+        """The offline replicas by the brokers and directories of a partition, which many
+        partitions have in common."""
 
     @classmethod
     def of(cls, node: Node, request: ApiRequest) -> ListenerView:
         """Return the current view for the client that sent the request."""
         identity = Identity(node.node_id, node.cluster_id, node.endpoints)
-        return cls(node.image, identity, request.connection.listener)
+        lately_fenced = node.lost_brokers.lately_fenced(node.now_ms())
+        return cls(node.image, identity, request.connection.listener, lately_fenced)
 
     @property
     def cluster_id(self) -> str:
@@ -89,10 +101,17 @@ class ListenerView:
                 return each.host, each.port
         return None
 
-    def addresses(self, *, with_fenced: bool = False) -> list[Address]:
+    def addresses(
+        self, *, with_fenced: bool = False, with_lately_fenced: bool = False
+    ) -> list[Address]:
         """Return the addresses of all brokers that are reachable through the listener, by id."""
+        also = self._lately_fenced if with_lately_fenced else ()
         found = map(self.address, sorted(self.image.brokers.by_id))
-        return [each for each in found if each is not None and (with_fenced or not each.is_fenced)]
+        return [
+            each
+            for each in found
+            if each is not None and (with_fenced or not each.is_fenced or each.broker_id in also)
+        ]
 
     def controller_id(self) -> int:
         """Return the broker that clients use as the controller: it forwards requests to the real
@@ -118,7 +137,12 @@ class ListenerView:
     def offline_replicas(self, partition: Partition) -> list[int]:
         """Return the replicas that cannot serve clients of this listener: they are unreachable, or
         in a failed directory."""
-        return [each for each in partition.replicas if not self._is_online(partition, each)]
+        placed = partition.replicas, partition.directories
+        found = self._offline.get(placed)
+        if found is None:
+            found = [each for each in partition.replicas if not self._is_online(partition, each)]
+            self._offline[placed] = found
+        return found
 
     def _is_online(self, partition: Partition, broker_id: int) -> bool:
         at = self.address(broker_id)

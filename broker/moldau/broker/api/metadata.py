@@ -1,5 +1,8 @@
 """Metadata: brokers, topics and leaders of partitions. It also creates missing topics.
 
+An answer that names a leader that has just been lost waits until it is known what becomes of it
+(`replication.lost_brokers`).
+
 A request names a topic by its name or (from version 12 on) by its id. If a request has any id, its
 names are ignored. Null means all topics, and so does an empty list in version 0.
 
@@ -14,11 +17,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
+from moldau.broker.api.delayed_answer import DelayedAnswer, session_of
 from moldau.broker.api.forwarding import submit
 from moldau.broker.api.internal_topics import BrokerCounts, creatable, is_internal
 from moldau.broker.api.listener_view import NOBODY, ListenerView
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.decision.context import RequestContext, of_node
+from moldau.broker.replication.lost_brokers import LOST_MS
+from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings import creation, network
 from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -45,6 +51,9 @@ _AUTO_CREATES_ALWAYS_UNTIL: Final = 3
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 _IDS_SINCE: Final = 12
+REFRESH_MS: Final = 10
+"""How long this node waits before it answers a client that has asked before on its connection: such
+a client may have lost a broker, and this node hears of that at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +65,55 @@ class Answer:
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer from the image, at once, and request missing topics from the controller."""
+    """Answer from the image, and request missing topics from the controller."""
     message = cast(MetadataRequest, request.decode())
-    version = request.arrival.version
-    auto_create = node.settings[creation.auto_create_topics_enable]
-    given = answer(ListenerView.of(node, request), message, version, auto_create=auto_create)
-    request.answer(given.response)
-    if given.missing:
-        create_topics(node, given.missing, request.context)
+    delayed = DelayedMetadata(node, request, message)
+    session = session_of(request.connection)
+    if session.has_metadata and len(node.image.brokers.by_id) > 1:
+        pause = Pause(delayed.begin)
+        node.replicas.purgatory.watch(pause, (), REFRESH_MS)
+    else:
+        delayed.begin()
+    session.has_metadata = True
+
+
+class DelayedMetadata(DelayedAnswer):
+    """An answer that waits while it names a leader that is lost."""
+
+    __slots__ = ("_message", "_node")
+
+    def __init__(self, node: Node, request: ApiRequest, message: MetadataRequest) -> None:
+        super().__init__(request)
+        self._node = node
+        self._message = message
+
+    def begin(self) -> None:
+        """Answer, or wait."""
+        if not self.try_complete():
+            self.wait(self._node.replicas.purgatory, (self._node.lost_brokers,), LOST_MS)
+
+    def try_complete(self) -> bool:
+        node, given = self._node, self._current()
+        topics = given.response.topics
+        leaders = {each.leader_id for topic in topics for each in topic.partitions}
+        if node.lost_brokers.are_any_lost(leaders, node.now_ms()):
+            return False
+        self._finish(given)
+        return True
+
+    def on_timeout(self) -> None:
+        self._finish(self._current())
+
+    def _current(self) -> Answer:
+        node, version = self._node, self.request.arrival.version
+        auto_create = node.settings[creation.auto_create_topics_enable]
+        view = ListenerView.of(node, self.request)
+        return answer(view, self._message, version, auto_create=auto_create)
+
+    def _finish(self, given: Answer) -> None:
+        self.answer(given.response)
+        if given.missing:
+            create_topics(self._node, given.missing, self.request.context)
 
 
 def answer(
@@ -86,7 +136,7 @@ def answer(
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=at.broker_id, host=at.host, port=at.port, rack=at.rack)
-            for at in view.addresses()
+            for at in view.addresses(with_lately_fenced=True)
         ],
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),

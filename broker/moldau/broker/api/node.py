@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from moldau.broker.api.refused_starts import RefusedStarts
 from moldau.broker.decision.authorizer import ALLOW_ALL
+from moldau.broker.replication.lost_brokers import LostBrokers
 from moldau.broker.settings import topic_settings
 from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -112,6 +113,9 @@ class Node:
     """The connections to the other brokers. None: there is no other."""
     requests: defaultdict[int, int] = field(init=False, default_factory=lambda: defaultdict(int))
     """The number of requests of clients and brokers, by API key."""
+    lost_brokers: LostBrokers = field(init=False, default_factory=LostBrokers)
+    """The brokers that may be fenced in a moment, or were a moment ago. It is also the key in the
+    purgatory for requests that wait until that is known."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
     """Topics that a Metadata request asked the controller to create. While it has not answered, no
     second request is sent for them."""
@@ -146,6 +150,10 @@ class Node:
         init=False, default_factory=dict
     )
     _unset: ResourceSettings | None = field(init=False, default=None)
+
+    def now_ms(self) -> int:
+        """Return the monotonic time, which deadlines are given in."""
+        return self.runtime.clock.monotonic_ns() // 1_000_000
 
     def topic_settings(self, name: str) -> ResourceSettings:
         """Return the topic's own settings on top of the broker's current ones. Cached."""

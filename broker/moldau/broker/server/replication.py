@@ -16,6 +16,8 @@ from moldau.broker.tiered.rebuild import SegmentHistory
 from moldau.link import Address, ConnectionOptions, Peers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from moldau.broker.api.node import Node
     from moldau.broker.controller.image import Image
     from moldau.broker.replication.partition import Partition
@@ -29,7 +31,8 @@ class Replication:
 
     def __init__(self, node: Node, log: Logger) -> None:
         self._node = node
-        self._fenced: frozenset[int] = frozenset()
+        self._fenced: frozenset[int] | None = None
+        """The brokers that the last image had fenced; None before the first one."""
         timeout_s = node.settings[rows.replica_socket_timeout_ms] / 1000
         self.peers = Peers(
             node.runtime,
@@ -38,6 +41,8 @@ class Replication:
                 request_timeout_s=timeout_s,
                 security=to_brokers(node.settings, node.runtime),
             ),
+            on_lost=self._on_lost,
+            on_opened=self._on_opened,
         )
         self._fetchers = ReplicaFetchers(
             FetcherServices(
@@ -73,11 +78,26 @@ class Replication:
         fenced = frozenset(
             broker.broker_id for broker in image.brokers.by_id.values() if broker.is_fenced
         )
-        for each in fenced - self._fenced:
-            self.peers.hang_up_all(each)
-        self._fenced = fenced
+        known, self._fenced = self._fenced, fenced
+        if known is not None and fenced - known:
+            self._on_fenced(fenced - known)
         if addresses != self.peers.addresses:
             self.peers.update(addresses)
+
+    def _on_fenced(self, brokers: Iterable[int]) -> None:
+        node = self._node
+        for each in brokers:
+            self.peers.hang_up_all(each)
+            node.lost_brokers.on_fenced(each, node.now_ms())
+        node.replicas.purgatory.moved(node.lost_brokers)
+
+    def _on_lost(self, broker_id: int) -> None:
+        self._node.lost_brokers.on_lost(broker_id, self._node.now_ms())
+
+    def _on_opened(self, broker_id: int) -> None:
+        node = self._node
+        if node.lost_brokers.on_connected(broker_id):
+            node.replicas.purgatory.moved(node.lost_brokers)
 
     def live(self) -> None:
         """Start to fetch: the broker is registered."""
