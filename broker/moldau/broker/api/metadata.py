@@ -89,7 +89,7 @@ class DelayedMetadata(DelayedAnswer):
 
     def begin(self) -> None:
         """Answer, or wait."""
-        if not self.try_complete():
+        if not self.is_gone and not self.try_complete():
             self.wait(self._node.replicas.purgatory, (self._node.lost_brokers,), LOST_MS)
 
     def try_complete(self) -> bool:
