@@ -4,7 +4,7 @@ A killed broker closes all its connections at once, and a client that loses one 
 for metadata:
 
 1. Broker 1 dies. Its clients and the other brokers see the ends of their connections.
-2. A client asks broker 2 who leads. Broker 2 does not know better yet, and names broker 1.
+2. A client asks broker 2 for the leaders. Broker 2 does not know better yet, and names broker 1.
 3. Some milliseconds later broker 1 is fenced, and others lead what it led.
 4. The client knows of no reason to ask again. Kafka's C client waits for its timer of one second,
    others for their backoff.
