@@ -52,8 +52,8 @@ _LISTENER_NOT_FOUND_SINCE: Final = 6
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 _IDS_SINCE: Final = 12
 REFRESH_MS: Final = 10
-"""How long this node waits before it answers a client that has asked before on its connection: such
-a client may have lost a broker, and this node hears of that at about the same time."""
+"""How long this node waits before it answers a client that asks for the leaders of topics again on a
+connection: it may have lost a broker, and this node hears of that at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     message = cast(MetadataRequest, request.decode())
     delayed = DelayedMetadata(node, request, message)
     session = session_of(request.connection)
-    if session.has_metadata and len(node.image.brokers.by_id) > 1:
+    if session.has_metadata and message.topics and len(node.image.brokers.by_id) > 1:
         pause = Pause(delayed.begin)
         node.replicas.purgatory.watch(pause, (), REFRESH_MS)
     else:
@@ -95,7 +95,7 @@ class DelayedMetadata(DelayedAnswer):
     def try_complete(self) -> bool:
         node, given = self._node, self._current()
         topics = given.response.topics
-        leaders = {each.leader_id for topic in topics for each in topic.partitions}
+        leaders = (each.leader_id for topic in topics for each in topic.partitions)
         if node.lost_brokers.are_any_lost(leaders, node.now_ms()):
             return False
         self._finish(given)
