@@ -96,12 +96,13 @@ def topology() -> Plan:
 
 
 def draw_settings(random: Random, guarantee: str, of_group: Mapping[str, object]) -> AppSettings:
+    interval_ms = random.choice((0, 50, None))
     return app_settings(
         {
             **of_group,
             "bootstrap.servers": SERVERS,
             "processing.guarantee": guarantee,
-            "commit.interval.ms": random.choice((0, 50, 500)),
+            **({} if interval_ms is None else {"commit.interval.ms": interval_ms}),
             "buffered.records.per.partition": random.choice((1, 20, 1000)),
             "statestore.cache.max.bytes": random.choice((0, 1 << 20)),
             "repartition.purge.interval.ms": 500,

@@ -16,6 +16,7 @@ from moldau.streams.worker.decisions import (
     LOOK_S,
     NOTHING,
     REVERTS_MAX,
+    Backlog,
     Decisions,
     InputWatch,
     Ready,
@@ -45,14 +46,22 @@ class Idle:
     def unflushed_bytes(self) -> int:
         return self.held
 
+    def buffered(self, topic: str) -> int:
+        return 10
+
 
 class World:
     """Two running tasks and the decisions about them."""
 
-    def __init__(self, *, is_atomic: bool) -> None:
+    def __init__(self, *, is_atomic: bool, longest_s: float = 10.0) -> None:
         self.tasks = {each: _task(each) for each in (A, B)}
+        self.lags: dict[TopicPartition, int] = {}
         self.decisions = Decisions(
-            self.tasks, is_atomic=is_atomic, interval_s=10.0, uncommitted_bytes_max=1000
+            self.tasks,
+            is_atomic=is_atomic,
+            interval_s=(10.0, longest_s),
+            uncommitted_bytes_max=1000,
+            backlog=Backlog(self.lags.get, ("again",)),
         )
         self.decisions.on_commit_begun(0.0)
 
@@ -104,6 +113,71 @@ def test_a_commit_is_due_by_time_by_wish_and_by_size(is_atomic: bool) -> None:
     world.decisions.on_turn(26.0)
     assert world.decisions.ready() == Ready(commit=(A, B))
     assert world.decisions.ready() == NOTHING
+
+
+class BusyWorld(World):
+    """Two tasks that have processed 100 records each since the last commit, at 0.0; a third one
+    reads a repartition topic. Commits are 10 to 50 s apart."""
+
+    def __init__(self, *lags: int | None) -> None:
+        super().__init__(is_atomic=True, longest_s=50.0)
+        program = Program(1, "app", (), ("again",), (), ())
+        task: Any = Idle()
+        again = TaskId(1, 0)
+        inputs = (TopicPartition("again", 0),)
+        self.tasks[again] = WorkerTask(again, program, inputs, task, None, TaskState.RUNNING)
+        for task_id, lag in zip((A, B), lags, strict=True):
+            if lag is not None:
+                self.lags[TopicPartition("in", task_id.partition)] = lag
+        for each in self.tasks.values():
+            each.processed = 100
+        self.touch(*self.tasks)
+
+    def commits_at(self) -> float:
+        """Return when the next commit is due. Tasks process nothing more meanwhile."""
+        for tenth in range(1000):
+            self.decisions.on_turn(tenth / 10)
+            if self.decisions.ready().commit:
+                return tenth / 10
+        raise AssertionError("no commit is due")
+
+
+@pytest.mark.parametrize(
+    ("lags", "due"),
+    [
+        ((0, 10**6), 10.0),  # the outputs of one task are in time
+        ((None, 10**6), 10.0),  # or it is not known how late they are
+        ((10**6, 10**6), 50.0),
+        ((190, 10**6), 50.0),  # at 20 s it has 40 s to go, at 40 s 80
+        ((90, 10**6), 10.0),  # 10 and 90 records take as long as 100 did
+    ],
+)
+def test_a_worker_that_is_behind_commits_less_often(
+    lags: tuple[int | None, int | None], due: float
+) -> None:
+    assert BusyWorld(*lags).commits_at() == due
+
+
+def test_a_commit_that_is_put_off_comes_when_a_task_has_caught_up() -> None:
+    world = BusyWorld(10**6, 10**6)
+    for second in (10.0, 15.0):
+        world.decisions.on_turn(second)
+        assert world.decisions.ready() == NOTHING
+    assert world.decisions.commit_at == 20.0, "it is looked at again after each interval"
+    world.lags[TopicPartition("in", 0)] = 0
+    world.decisions.on_turn(20.0)
+    assert world.decisions.ready().commit
+
+
+def test_a_task_that_does_nothing_is_not_behind_and_holds_up_no_other() -> None:
+    world = BusyWorld(10**6, 10**6)
+    world.tasks[A].is_touched = False
+    world.lags[TopicPartition("in", 0)] = 0
+    assert world.commits_at() == 50.0
+    world = BusyWorld(10**6, 10**6)
+    for each in world.tasks.values():
+        each.is_touched = False
+    assert world.commits_at() == 10.0
 
 
 def test_a_damaged_task_is_healed_and_the_others_go_on() -> None:

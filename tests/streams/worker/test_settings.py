@@ -66,6 +66,24 @@ def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
     assert "group.instance.id" not in given.of("restore.consumer")
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (100, 1000)),
+        ({"processing.guarantee": "at_least_once"}, (1000, 1000)),
+        ({"commit.interval.ms": 100}, (100, 100)),
+        ({"commit.interval.ms": 30_000, "producer.transaction.timeout.ms": 60_000}, (30_000,) * 2),
+        ({"producer.transaction.timeout.ms": 1200}, (100, 400)),
+        ({"producer.transaction.timeout.ms": 120}, (100, 100)),
+    ],
+)
+def test_only_the_default_interval_of_commits_is_longer_for_a_worker_that_is_behind(
+    given: dict[str, object], expected: tuple[int, int]
+) -> None:
+    settings = app_settings({"bootstrap.servers": "a:1", **given})
+    assert (settings.commit_interval_ms, settings.commit_interval_ms_max) == expected
+
+
 def test_a_bad_value_is_told_by_its_name() -> None:
     with pytest.raises(BadSettings, match=r"commit\.interval\.ms"):
         app_settings({"commit.interval.ms": "soon"})

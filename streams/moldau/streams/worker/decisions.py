@@ -10,6 +10,11 @@ and has sent nothing); a task is made again only after it was closed.
 
 A volatile core: events change it, and `ready` hands out what to do once.
 
+A commit has a cost of its own, and writes each key that has changed since the last one, so a worker
+that is behind commits less often, as long as that makes no output twice as late as it is. It is
+behind if each task is whose inputs come from outside: repartition topics of the app hold what has
+waited there already.
+
 Whether an input was deleted is decided here too. A broker that has just started may not know a
 topic yet, and a look may fail. So an input counts as deleted when all looks of some seconds that
 were answered did not find it; the worker goes on meanwhile.
@@ -17,7 +22,7 @@ were answered did not find it; the worker goes on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.deferred import dataclass
@@ -66,6 +71,40 @@ class Ready:
 NOTHING: Final = Ready()
 
 
+class Backlog:
+    """How long what waits in the inputs of tasks would take them, at their present rate."""
+
+    def __init__(
+        self, lag: Callable[[TopicPartition], int | None], repartitions: Collection[str] = ()
+    ) -> None:
+        """`lag` returns how many records of an input are not fetched yet, None if that is not
+        known."""
+        self._lag = lag
+        self._repartitions = frozenset(repartitions)
+        self._begun = 0.0
+        self._processed: dict[TaskId, int] = {}
+
+    def begin(self, tasks: Iterable[WorkerTask], now: float) -> None:
+        """Measure rates from now on."""
+        self._begun = now
+        self._processed = {each.task_id: each.processed for each in tasks}
+
+    def delay_s(self, tasks: Iterable[WorkerTask], now: float) -> float:
+        """Return the delay of the task that is least behind, of those that do anything."""
+        delays = [self._delay_s(each, now) for each in tasks if each.is_touched]
+        return min((each for each in delays if each is not None), default=0.0)
+
+    def _delay_s(self, task: WorkerTask, now: float) -> float | None:
+        sources = [each for each in task.inputs if each.topic not in self._repartitions]
+        if not sources:
+            return None
+        done = task.processed - self._processed.get(task.task_id, 0)
+        if done <= 0:
+            return 0.0
+        waiting = sum((self._lag(each) or 0) + task.task.buffered(each.topic) for each in sources)
+        return waiting * (now - self._begun) / done
+
+
 class Decisions:
     """The decisions of one worker about its tasks, which it reads and never changes."""
 
@@ -74,14 +113,19 @@ class Decisions:
         tasks: Mapping[TaskId, WorkerTask],
         *,
         is_atomic: bool,
-        interval_s: float,
+        interval_s: tuple[float, float],
         uncommitted_bytes_max: int,
+        backlog: Backlog,
     ) -> None:
+        """`interval_s` is the time between two commits, and the longest one of a worker that is
+        behind."""
         self._tasks = tasks
         self._is_atomic = is_atomic
-        self._interval_s = interval_s
+        self._interval_s, self._interval_s_max = interval_s
         self._uncommitted_bytes_max = uncommitted_bytes_max
+        self._backlog = backlog
         self.commit_at = 0.0
+        self._committed_at = 0.0
         self._revert = False
         self._commit: dict[TaskId, None] = {}
         self._suspend: dict[TaskId, None] = {}
@@ -104,13 +148,13 @@ class Decisions:
 
     def on_commit_begun(self, now: float) -> None:
         """A commit begins; if it fails, the next one is due an interval later."""
-        self.commit_at = now + self._interval_s
+        self._begin_interval(now)
 
     def on_committed(self, now: float, *, is_anything: bool) -> None:
         """A commit has ended, which had something to commit or not; a whole interval of work comes
         before the next one, however long it took. A task that could not store its rows has a
         `damage`: what its stores lack is in their changelogs."""
-        self.commit_at = now + self._interval_s
+        self._begin_interval(now)
         if is_anything:
             self._reverts = 0
         self._remake_damaged()
@@ -200,15 +244,31 @@ class Decisions:
     def _wait_s(self) -> float:
         return min(_WAIT_S_MAX, 0.01 * 2**self._reverts) if self._reverts > 1 else 0.0
 
+    def _begin_interval(self, now: float) -> None:
+        self._committed_at = now
+        self.commit_at = now + self._interval_s
+        self._backlog.begin(self._tasks.values(), now)
+
     def _is_due(self, running: Sequence[TaskId], now: float) -> bool:
-        if now >= self.commit_at:
-            return True
         tasks = [self._tasks[each] for each in running]
+        if now >= self.commit_at and not self._put_off(tasks, now):
+            return True
         able = [each for each in tasks if not each.is_left_out or not each.task.is_unfinished()]
         if any(each.is_left_out or each.task.wants_commit() for each in able):
             return True
         most = self._uncommitted_bytes_max
         return any(each.uncommitted_bytes() > most for each in able)
+
+    def _put_off(self, tasks: Sequence[WorkerTask], now: float) -> bool:
+        """Put the commit off if outputs are later than they have waited for it. Return whether it
+        is."""
+        if now >= self._committed_at + self._interval_s_max:
+            return False
+        delay_s = min(self._backlog.delay_s(tasks, now), self._interval_s_max)
+        if self._committed_at + delay_s <= now:
+            return False
+        self.commit_at = min(self._committed_at + delay_s, now + self._interval_s)
+        return True
 
     def _remake_damaged(self) -> None:
         damaged = [each for each in self._tasks.values() if each.damage is not None]

@@ -87,7 +87,9 @@ processing_guarantee = Setting(
 commit_interval_ms = Setting("commit.interval.ms", LONG, None, check=at_least(0),
     doc="How often a worker commits. Until then caches hold updates back, and with exactly-once no "
     "reader of committed records sees outputs. Without a value 100 with exactly_once_v2, as in "
-    "Kafka Streams, and 1000 with at_least_once, where Kafka Streams has 30,000.")
+    "Kafka Streams, and 1000 with at_least_once, where Kafka Streams has 30,000. Without a value a "
+    "worker that is behind with all its inputs commits less often, up to once a second: outputs "
+    "that are late already wait at most as long again, and each commit costs less.")
 poll_ms = Setting("poll.ms", LONG, 100, check=at_least(1),
     doc="How long a worker with nothing to do waits for records before it looks at the clock "
     "again.")
@@ -216,6 +218,16 @@ class AppSettings:
         """How often a worker commits."""
         given = self.own[commit_interval_ms]
         return _COMMIT_INTERVAL_MS[self.own[processing_guarantee]] if given is None else given
+
+    @property
+    def commit_interval_ms_max(self) -> int:
+        """How seldom a worker that is behind commits."""
+        if self.own[commit_interval_ms] is not None:
+            return self.commit_interval_ms
+        longest = _COMMIT_INTERVAL_MS[AT_LEAST_ONCE]
+        if self.own[processing_guarantee] == EXACTLY_ONCE:
+            longest = min(longest, self.transaction_timeout_ms // 3)
+        return max(longest, self.commit_interval_ms)
 
     @property
     def _waits_ms(self) -> int:

@@ -30,7 +30,15 @@ from moldau.streams.worker import settings as rows
 from moldau.streams.worker.calls import await_calls
 from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
-from moldau.streams.worker.decisions import GONE_S, LOOK_S, NOTHING, Decisions, InputWatch, Ready
+from moldau.streams.worker.decisions import (
+    GONE_S,
+    LOOK_S,
+    NOTHING,
+    Backlog,
+    Decisions,
+    InputWatch,
+    Ready,
+)
 from moldau.streams.worker.door import Door, FetchedChunk, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.kept import KeptTopology
@@ -105,11 +113,13 @@ class Worker:
             plan, self._door, self._maker, lambda: self._own.topics, beside, self._kept.sources
         )
         self.tasks = self._own.tasks
+        lag = self._door.lag
         self._decisions = Decisions(
             self.tasks,
             is_atomic=self._door.committer.is_atomic,
-            interval_s=settings.commit_interval_ms / 1000,
+            interval_s=(settings.commit_interval_ms / 1000, settings.commit_interval_ms_max / 1000),
             uncommitted_bytes_max=self._settings[rows.uncommitted_bytes_max],
+            backlog=Backlog(lag, {topic.name for topic in plan.repartitions}),
         )
         self.queries = Queries(
             plan,
@@ -119,10 +129,8 @@ class Worker:
             self._door.membership,
             are_committed=self._door.committer.is_atomic,
         )
-        self.metrics = WorkerMetrics(
-            self.tasks, self.standbys, self._gate, self._door.lag, settings.tracer
-        )
-        self.figures = TaskFigures(self.tasks, self.standbys, self._gate, self._door.lag)
+        self.metrics = WorkerMetrics(self.tasks, self.standbys, self._gate, lag, settings.tracer)
+        self.figures = TaskFigures(self.tasks, self.standbys, self._gate, lag)
         self.readiness = Readiness(plan, self.tasks, self._door)
         self._stale = StaleTasks(
             directory.of_tasks(), runtime.files, self._settings[rows.state_cleanup_delay_ms] / 1000
