@@ -137,11 +137,14 @@ class RecordStore:
             return _NOTHING
         name = key if self._named is None else self._named(key)
         at, end = first // self._slice_ms, last // self._slice_ms
-        found = self._within(at, name, first, last)
-        while at < end:
+        found: Sequence[TimedRecord] = _NOTHING
+        while at <= end:
+            part = self._slices.get(at)
+            # Most slices have nothing of a key: that is found here, without another call.
+            if part is None or not part.is_complete or name in part.rows:
+                more = self._within(at, name, first, last)
+                found = [*found, *more] if found else more
             at += 1
-            if more := self._within(at, name, first, last):
-                found = [*found, *more]
         return found
 
     def _within(self, at: int, name: Any, first: int, last: int) -> Sequence[TimedRecord]:

@@ -40,6 +40,7 @@ class StreamJoinOperator(Operator):
         self._codecs = {LEFT: sides[0].spec.value, RIGHT: sides[1].spec.value}
         self._parents = parents
         self._join = joined(operation.call.function, takes_key=operation.call.takes_key)
+        self._function = None if operation.call.takes_key else operation.call.function
         self._pads: dict[int, Callable[..., None]] = {}
         # By side: how long records wait, and the waiting ones as the bytes of time, side, key.
         self._queues: list[tuple[int, Agenda]] = []
@@ -72,7 +73,7 @@ class StreamJoinOperator(Operator):
         if not is_left:
             before_ms, after_ms = after_ms, before_ms
         pads = operation.pads_left if is_left else operation.pads_right
-        put, fetch, join = own.put, other.fetch, self._join
+        put, fetch, join, function = own.put, other.fetch, self._join, self._function
 
         def on_record(key: Any, value: Any, time: int, headers: Headers | None) -> None:
             if time > clock.time:
@@ -88,15 +89,22 @@ class StreamJoinOperator(Operator):
             put(key, value, time)
             if waits and time == clock.time:
                 self._emit_over(headers)
-            last = time + after_ms
-            met = fetch(key, max(0, time - before_ms), max(0, last))
+            first, last = time - before_ms, time + after_ms
+            if first < 0:
+                first = 0
+            if last < 0:
+                last = 0
+            met = fetch(key, first, last)
             for other_time, _, found in met:
                 if waits:
                     self._met(1 - side, key, other_time)
-                pair = join(key, value, found) if is_left else join(key, found, value)
+                if function is None:
+                    pair = join(key, value, found) if is_left else join(key, found, value)
+                else:
+                    pair = function(value, found) if is_left else function(found, value)
                 self.forward(key, pair, time if time > other_time else other_time, headers)
             if pads and not met:
-                if max(0, last) < clock.time:
+                if last < clock.time:
                     self._alone(side, key, value, time, headers)
                 else:
                     self._wait(side, key, value, time)
