@@ -71,8 +71,9 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 A store is "wiped" when its worker stops, and "lost" with a worker that is killed; "again" kills a
 worker twice, the second time as it starts; with "moved" another worker joins and the first leaves.
-"Resized" is a process with two workers, of which it gets one more and two less, and "savepoint" an
-app that is saved, reset and restored. With "reply" the app answers requests all along.
+"Resized" is a process with two workers that `moldau streams workers` makes three and then one, and
+"savepoint" an app that is saved, reset and restored.
+With "reply" the app answers requests all along.
 With "standbys" a streams group keeps a copy of each state at another worker.
 """
 

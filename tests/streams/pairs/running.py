@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 import time
 import zlib
@@ -162,9 +161,8 @@ def _fault(workers: Workers, case: Case) -> list[str]:
             _RESTING.wait(_STARTING_S)
             return workers.stop(0)
         case "resized":
-            for number in (signal.SIGTTIN, signal.SIGTTOU, signal.SIGTTOU):
-                workers.signal(0, number)
-                _RESTING.wait(_STARTING_S)
+            more, less = workers.command("workers", "3"), workers.command("workers", "1")
+            return more + less
         case "savepoint":
             return _saved_and_restored(workers)
         case "broker":

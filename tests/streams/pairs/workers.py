@@ -76,7 +76,7 @@ class Workers:
             settings += ["commit.interval.ms=100", *_GROUPS[self.case["group"]]]
             settings += _STORES.get(self.case["store"], ())
         if self.case["fault"] == "resized" and worker == 0:
-            words += ["--workers", self.case["workers"]]
+            words += ["--workers", self.case["workers"], "--listen", "127.0.0.1:0"]
         for each in settings:
             words += ["--set", each]
         with self._log(worker).open("ab") as log:
@@ -92,12 +92,8 @@ class Workers:
         for worker in range(1 if alone else int(self.case["workers"])):
             self.start(worker)
 
-    def signal(self, worker: int, number: int) -> None:
-        """Send a signal to a process."""
-        self.processes[worker].send_signal(number)
-
     def command(self, action: str, *words: str) -> list[str]:
-        """Run a command on the stopped app. Return what is wrong with its end."""
+        """Run a command on the app. Return what is wrong with its end."""
         done = subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "-m", "moldau.cli", "streams", action, "tests.streams.pairs.app:app",
              *words, "-b", self.broker.bootstrap_servers],
