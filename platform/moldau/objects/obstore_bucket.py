@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXTRA: Final = "tiered"
-PART_BYTES: Final = 5 << 20
-PARTS_IN_FLIGHT: Final = 2
-"""At most this many parts of an upload are in memory, beside the one that is being filled."""
+PART_BYTES: Final = (8 << 20) + (1 << 10)
+"""Of an upload. Two chunks of a remote segment with their heads: the rest of a third one would stay
+in memory as a whole."""
+PARTS_IN_FLIGHT: Final = 1
+"""An upload has this many parts in memory, beside the bytes that wait for their turn."""
 _PART_RETRIES: Final = 4
 _ENDPOINT_VARIABLES: Final = "AWS_ENDPOINT"
 _LIST_COUNT: Final = 1000

@@ -31,7 +31,11 @@ T = TypeVar("T")
 ID: Final = SegmentId(b"t" * 16, 0, b"i" * 16)
 SIZE: Final = 1000
 LIMITS: Final = CacheLimits(
-    disk_bytes=10 * SIZE, memory_bytes=3 * SIZE, free_bytes_min=0, loads_until_disk=1
+    disk_bytes=10 * SIZE,
+    memory_bytes=3 * SIZE,
+    chunk_bytes=SIZE,
+    free_bytes_min=0,
+    loads_until_disk=1,
 )
 NO_MEMORY: Final = replace(LIMITS, memory_bytes=0)
 
@@ -246,7 +250,7 @@ def test_a_disk_that_refuses_a_write_is_not_fatal() -> None:
 
 def test_prefetched_chunks_are_there_and_leave_room_for_readers() -> None:
     async def main(runtime: Runtime) -> tuple[Counter[int], int]:
-        cache, source = await opened(runtime), Source()
+        cache, source = await opened(runtime, replace(LIMITS, memory_bytes=6 * SIZE)), Source()
         source.gate.clear()
         for number in range(1, 9):
             cache.prefetch(key(number), source.load(number))
@@ -265,6 +269,56 @@ def test_prefetched_chunks_are_there_and_leave_room_for_readers() -> None:
 
     assert prefetches == 3
     assert set(loads.values()) == {1}
+
+
+def test_a_chunk_that_was_passed_goes_before_those_that_readers_are_at() -> None:
+    async def main(runtime: Runtime) -> Counter[int]:
+        cache, source = await opened(runtime, replace(LIMITS, disk_bytes=0)), Source()
+        for number in (1, 2, 3):
+            await source.get(cache, number)
+        cache.pass_by(key(3))
+        await source.get(cache, 4)
+        for number in (1, 2, 4, 3):
+            await source.get(cache, number)
+        return source.loads
+
+    assert in_world(main) == Counter({1: 1, 2: 1, 3: 2, 4: 1})
+
+
+def test_what_is_fetched_ahead_leaves_the_chunks_that_readers_are_at() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        cache, source = await opened(runtime, replace(LIMITS, disk_bytes=0)), Source()
+        await source.get(cache, 1)
+        await source.get(cache, 2)
+        cache.prefetch(key(5), source.load(5))
+        await settle()
+        found = [source.loads[5]]
+        cache.pass_by(key(1))
+        cache.prefetch(key(5), source.load(5))
+        await settle()
+        await source.get(cache, 2)
+        return [*found, source.loads[5], source.loads[2]]
+
+    assert in_world(main) == [0, 1, 1]
+
+
+def test_chunks_on_their_way_count_as_memory() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        cache, source = await opened(runtime), Source()
+        found = []
+        for number in (1, 2, 3):
+            await source.get(cache, number)
+        source.gate.clear()
+        readers = []
+        for number in (4, 5, 6, 7):
+            readers.append(runtime.spawn(source.get(cache, number), name=f"reader {number}"))
+            await settle()
+            found.append(cache.memory_bytes // SIZE)
+        source.gate.set()
+        await asyncio.gather(*readers)
+        return [*found, cache.memory_bytes // SIZE]
+
+    assert in_world(main) == [2, 1, 0, 0, 3]
 
 
 def test_an_end_in_the_midst_of_loads_leaves_no_task() -> None:

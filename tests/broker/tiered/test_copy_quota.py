@@ -42,9 +42,9 @@ class CountedUpload:
 
 
 class Copies:
-    """Ten copies of a MiB each that want to begin at once."""
+    """Ten copies, of a MiB each unless a size is given, that want to begin at once."""
 
-    def __init__(self, runtime: Runtime, limit: int, window_s: int) -> None:
+    def __init__(self, runtime: Runtime, limit: int, window_s: int, size_bytes: int = MIB) -> None:
         clock = runtime.clock
         self.upload = CountedUpload(clock.monotonic)
         self.began_s = clock.monotonic()
@@ -60,7 +60,7 @@ class Copies:
         origin = SegmentOrigin("t", bytes(16), 0, 1)
         core = RemoteLog(origin, runtime.random, self.work.limits.retry)
         for number in range(10):
-            copied = segment(number, range(10 * number, 10 * number + 10), size_bytes=MIB)
+            copied = segment(number, range(10 * number, 10 * number + 10), size_bytes=size_bytes)
             runtime.spawn(self.work.copy(core, copied, lambda: FILES), name="copy")
 
     def after_s(self) -> list[float]:
@@ -103,6 +103,28 @@ def test_a_higher_limit_counts_for_copies_that_wait() -> None:
     begun = in_world(1000, raised_after_s=5.0)
     assert begun[1] > 4
     assert begun[-1] < 7
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "copies_max", "running"),
+    [(2 * MIB, 10, 10), (8 * MIB, 10, 3), (1024 * MIB, 10, 2), (1024 * MIB, 40, 8)],
+)
+def test_copies_run_as_far_as_their_memory_goes(
+    size_bytes: int, copies_max: int, running: int
+) -> None:
+    """A segment is in memory with 12 MiB at the most, and each that may run has 2.5 MiB."""
+
+    async def main(runtime: Runtime) -> tuple[int, int]:
+        copies = Copies(runtime, UNLIMITED, 1, size_bytes)
+        copies.work.configure(WorkLimits(copies_max=copies_max))
+        copies.upload.is_hanging = True
+        await after(10.0)
+        begun = len(copies.upload.began_s)
+        copies.upload.is_hanging = False
+        await after(20.0)
+        return begun, len(copies.upload.began_s)
+
+    assert simulate(main) == (running, 10)
 
 
 def test_a_copy_that_hangs_is_seen_by_the_age_of_the_oldest() -> None:

@@ -253,6 +253,31 @@ def test_a_marker_that_is_in_two_segments_counts_once(tmp_path: Path) -> None:
 # One get for a chunk, and the next ones ahead.
 
 
+def test_a_batch_is_found_without_the_chunk_behind_it(tmp_path: Path) -> None:
+    """An index leads to the batch before it, which is larger than what is looked at first."""
+    chunk = 256 << 10
+
+    async def main(tier: Tier) -> list[int]:
+        made = tier.made(value_bytes=12_000, batch_count=60, is_noise=True)
+        segment = await copied(made, SegmentUpload(tier.runtime, tier.store, None, chunk))
+        gets, position, before = [], 0, 0
+        for batch in made.batches:
+            end = position + len(batch.data)
+            is_alone = before // chunk == (end - 1) // chunk > 0
+            if is_alone and before and end + len(made.batches[0].data) < len(made.log):
+                calls = tier.store.counts.calls[Operation.GET]
+                found = await tier.fresh_reader(None).read(segment, batch.base_offset, 1)
+                assert bytes(found.data) == batch.data
+                gets.append(tier.store.counts.calls[Operation.GET] - calls)
+            before, position = position, end
+        return gets
+
+    gets = in_folder(tmp_path, main)
+
+    assert len(gets) > 5
+    assert set(gets) == {2}, "the indexes, and the batch's own chunk"
+
+
 def test_a_sequential_reader_gets_each_chunk_once(tmp_path: Path) -> None:
     async def main(tier: Tier) -> tuple[int, int, int]:
         made = tier.made(batch_count=400)

@@ -3,8 +3,10 @@
 Invariants:
 - One chunk is loaded once at a time, however many readers wait for it. A reader that goes away does
   not end the load of the others.
-- Memory: at most `memory_bytes` of chunks, `loads_max` loads and as many chunks that are being
-  written. Disk: at most `disk_bytes`, and never the last `free_bytes_min` of the disk.
+- Memory: at most `memory_bytes` of chunks, those that are being loaded among them, unless readers
+  wait for more. Disk: at most `disk_bytes`, and never the last `free_bytes_min` of the disk.
+- A chunk that its reader has passed goes first. What is fetched ahead takes the room of these only,
+  and leaves one: else chunks would go before their readers are done, and be loaded again.
 - A chunk goes to disk when it is loaded again after memory has dropped it: a reader that catches up
   wants each chunk once, and would write all that it reads to the disk where the logs are. Indexes
   go there at once.
@@ -18,11 +20,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.tiered.remote_segment import SegmentId
+from moldau.broker.tiered.segment_objects import CHUNK_BYTES
 from moldau.deferred import dataclass
 from moldau.records import Buffer
 from moldau.records.checksum import crc32c
@@ -50,10 +53,15 @@ class CacheLimits:
     """How much the cache may hold."""
 
     disk_bytes: int = 1 << 30
-    memory_bytes: int = 16 << 20
+    memory_bytes: int = 24 << 20
+    chunk_bytes: int = CHUNK_BYTES
+    """What a load takes while it runs."""
     free_bytes_min: int = 512 << 20
     """The disk is left this much: a log may be on it."""
     loads_max: int = 4
+    writes_max: int = 1
+    """Chunks that are in memory only because the disk does not have them yet. What finds no place
+    goes to disk with another load of it."""
     loads_until_disk: int = 2
     """A chunk goes to disk with this load of it: 1 is all that is loaded."""
 
@@ -141,6 +149,10 @@ class ChunkCache:
         self._recent_loads = RecentLoads(_RECENT_LOADS_MAX)
         self._on_disk: dict[ChunkKey, _StoredChunk] = {}
         self._loading: dict[ChunkKey, asyncio.Task[Buffer]] = {}
+        self._running_loads = 0
+        self._passed: set[ChunkKey] = set()
+        """The chunks in memory that their readers have done with."""
+        self._passed_bytes = 0
         self._writing: set[asyncio.Task[None]] = set()
         self._loads = asyncio.Semaphore(self._limits.loads_max)
         self._next_file = 0
@@ -174,6 +186,7 @@ class ChunkCache:
         if found is not None:
             self.counts.memory_hits += 1
             self._memory.move_to_end(key)
+            self._unpass(key)
             self._contents.touch(key)
             return found
         task = self._loading.get(key)
@@ -182,12 +195,23 @@ class ChunkCache:
         return await asyncio.shield(task)
 
     def prefetch(self, key: ChunkKey, load: Load) -> None:
-        """Begin to load a chunk that will be wanted soon. The last load is left to readers that
-        wait. A failure is found by the reader that wants the chunk."""
-        is_here = key in self._memory or key in self._on_disk or key in self._loading
-        if not is_here and len(self._loading) < self._limits.loads_max - 1:
+        """Begin to load a chunk that will be wanted soon, if there is room. The last load is left
+        to readers that wait. A failure is found by the reader that wants the chunk."""
+        if key in self._memory or key in self._on_disk or key in self._loading:
+            return
+        limits, count = self._limits, len(self._loading)
+        in_use = self._memory_bytes - self._passed_bytes + count * limits.chunk_bytes
+        has_room = in_use + 2 * limits.chunk_bytes <= limits.memory_bytes
+        if has_room and count < limits.loads_max - 1:
             self.counts.prefetches += 1
             self._start(key, load)
+
+    def pass_by(self, key: ChunkKey) -> None:
+        """Let a chunk go before others: its reader has come to its end."""
+        if key in self._memory and key not in self._passed:
+            self._memory.move_to_end(key, last=False)
+            self._passed.add(key)
+            self._passed_bytes += len(self._memory[key])
 
     async def written(self) -> None:
         """Return when no chunk is being written to disk."""
@@ -207,36 +231,59 @@ class ChunkCache:
 
     async def _obtain(self, key: ChunkKey, load: Load) -> Buffer:
         async with self._loads:
-            stored = self._on_disk.get(key)
-            if stored is not None:
-                found = await self._runtime.run_blocking(self._read, stored)
-                if found is not None:
-                    self.counts.disk_hits += 1
-                    self._contents.touch(key)
-                    self._remember(key, found)
-                    return found
-                self.counts.damaged_files += self._on_disk.get(key) is stored
-                self._forget(key)
-            self.counts.loads += 1
-            data = await load()
+            with self._room_for(key):
+                stored = self._on_disk.get(key)
+                if stored is not None:
+                    found = await self._runtime.run_blocking(self._read, stored)
+                    if found is not None:
+                        self.counts.disk_hits += 1
+                        self._contents.touch(key)
+                        self._remember(key, found)
+                        return found
+                    self.counts.damaged_files += self._on_disk.get(key) is stored
+                    self._forget(key)
+                self.counts.loads += 1
+                data = await load()
         self._remember(key, data)
         loads = self._recent_loads.note(key)
         is_wanted = key.number == INDEXES or loads >= self._limits.loads_until_disk
-        if is_wanted and len(self._writing) < self._limits.loads_max:
+        if is_wanted and len(self._writing) < self._limits.writes_max:
             task = self._runtime.spawn(self._write(key, data), name="cache a chunk")
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
         return data
 
     def _remember(self, key: ChunkKey, data: Buffer) -> None:
-        """Keep a chunk in memory, and drop those that were not used for longest."""
+        """Keep a chunk in memory, if it fits there."""
         if key in self._memory or len(data) > self._limits.memory_bytes:
             return
         self._memory[key] = data
         self._memory_bytes += len(data)
-        while self._memory_bytes > self._limits.memory_bytes:
-            _, dropped = self._memory.popitem(last=False)
-            self._memory_bytes -= len(dropped)
+        self._make_room()
+
+    @contextmanager
+    def _room_for(self, key: ChunkKey) -> Iterator[None]:
+        """Keep room for a chunk while it is loaded. Indexes are small."""
+        count = int(key.number != INDEXES)
+        self._running_loads += count
+        self._make_room()
+        try:
+            yield
+        finally:
+            self._running_loads -= count
+
+    def _make_room(self) -> None:
+        """Drop the chunks that were passed, and those that were not used for longest."""
+        room = self._limits.memory_bytes - self._running_loads * self._limits.chunk_bytes
+        while self._memory and self._memory_bytes > room:
+            key = next(iter(self._memory))
+            self._unpass(key)
+            self._memory_bytes -= len(self._memory.pop(key))
+
+    def _unpass(self, key: ChunkKey) -> None:
+        if key in self._passed:
+            self._passed.remove(key)
+            self._passed_bytes -= len(self._memory[key])
 
     # The disk.
 

@@ -116,6 +116,7 @@ class RemoteReader:
         data = await self._bytes(opened, start, end)
         walk_from = max(start, opened.batch_start_up_to(end - HEADER_BYTES))
         size, next_offset = self._whole(opened, data, walk_from - start)
+        self._pass_by(opened, start, start + size)
         return FetchedBatches(memoryview(data)[:size], next_offset)
 
     async def aborted_transactions(
@@ -271,6 +272,12 @@ class RemoteReader:
                     ChunkKey(id, number), partial(self._load_chunk, opened, number)
                 )
 
+    def _pass_by(self, opened: RemoteIndexes, start: int, end: int) -> None:
+        """Let the chunks go whose end a reader has come to."""
+        past = opened.indexes.chunk_count if end == opened.log_bytes else end // opened.chunk_bytes
+        for number in range(start // opened.chunk_bytes, past):
+            self._cache.pass_by(ChunkKey(opened.segment.id, number))
+
     async def _bytes(self, opened: RemoteIndexes, start: int, end: int) -> Buffer:
         """Return a range of the log."""
         size = opened.chunk_bytes
@@ -298,7 +305,7 @@ class RemoteReader:
     ) -> _FoundBatch | None:
         """Return the first wanted batch from `position`. It is nearly always near; what lies
         further away is walked in a thread."""
-        end = min(position + _LOOK_UP_BYTES, opened.log_bytes)
+        end = _walk_end(opened, position, position + _LOOK_UP_BYTES)
         is_near = True
         while position < opened.log_bytes:
             piece = await self._bytes(opened, position, end)
@@ -311,9 +318,7 @@ class RemoteReader:
             if header is not None:
                 return _FoundBatch(position + at, header)
             position += at
-            # The next chunk begins within a batch: its header may reach into the chunk behind.
-            chunk_end = (position // opened.chunk_bytes + 1) * opened.chunk_bytes
-            end = min(chunk_end + HEADER_BYTES, opened.log_bytes)
+            end = _walk_end(opened, position, opened.log_bytes)
             is_near = False
         return None
 
@@ -350,6 +355,13 @@ def codec_of(segment: RemoteSegment, access: SegmentAccess, key_ring: KeyRing | 
     place = bound_to_segment(segment.id)
     cipher = key_ring.unwrap(access.key_name, access.wrapped_key, place)
     return ChunkCodec(segment.id, cipher)
+
+
+def _walk_end(opened: RemoteIndexes, position: int, end_max: int) -> int:
+    """Return where a walk from a batch ends: in its chunk, unless its header reaches into the next.
+    A batch is found without the chunk behind it, which may have to be loaded."""
+    chunk_end = (position // opened.chunk_bytes + 1) * opened.chunk_bytes
+    return min(max(chunk_end, position + HEADER_BYTES), end_max, opened.log_bytes)
 
 
 def _walk(

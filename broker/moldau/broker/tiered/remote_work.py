@@ -8,6 +8,9 @@ until it works again, whatever the number of partitions.
 The limits are those of the node: so many copies and deletions at a time, so many bytes a second. A
 copy waits for its turn before it begins, as in Kafka, because an upload that pauses is given up. It
 counts with all its bytes when it begins: so one segment may be larger than a second's quota.
+
+All copies together have a bounded memory, by the number that may run. So ten large segments do not
+go up at once, but ten small ones do.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from contextlib import asynccontextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from moldau.broker.tiered.segment_upload import UPLOAD_BYTES
 from moldau.deferred import dataclass
 from moldau.errors import ConfigError, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 
 STORE_FAILURES: Final = (StoreError, CorruptLog, ConfigError, OSError)
 """What work with the store may end with, other than success. Anything else is a bug."""
+COPY_BYTES_EACH: Final = 5 << 19
+"""The memory of all copies is this by the number that may run at once: 25 MiB for Kafka's ten."""
 _NS_PER_MS: Final = 1_000_000
 _FAILED: Final = "the remote work of a partition failed, and goes on soon"
 
@@ -187,7 +193,14 @@ class RemoteWork:
         counts = self.counts
         try:
             await self._copy_quota(segment.size_bytes)
-            async with self._turn("copies", lambda: self.limits.copies_max):
+            async with (
+                self._turn("copies", lambda: self.limits.copies_max),
+                self._turn(
+                    "bytes of copies",
+                    lambda: COPY_BYTES_EACH * self.limits.copies_max,
+                    min(segment.size_bytes, UPLOAD_BYTES),
+                ),
+            ):
                 found = files()
                 if found is None:
                     core.on_put_failed(segment.id, self.now_ms())
@@ -223,16 +236,19 @@ class RemoteWork:
         return True
 
     @asynccontextmanager
-    async def _turn(self, kind: str, limit: Callable[[], int]) -> AsyncIterator[None]:
-        """Wait until fewer pieces of work of this kind run than the limit, which may change."""
-        while self._running.get(kind, 0) >= limit():
+    async def _turn(
+        self, kind: str, limit: Callable[[], int], weight: int = 1
+    ) -> AsyncIterator[None]:
+        """Wait until the weights of all work of this kind are within the limit, which may change.
+        One piece is, whatever its weight."""
+        while (others := self._running.get(kind, 0)) and others + weight > limit():
             self._freed.clear()
             await self._freed.wait()
-        self._running[kind] = self._running.get(kind, 0) + 1
+        self._running[kind] = self._running.get(kind, 0) + weight
         try:
             yield
         finally:
-            self._running[kind] -= 1
+            self._running[kind] -= weight
             self._freed.set()
 
     async def _copy_quota(self, size_bytes: int) -> None:

@@ -22,7 +22,7 @@ samples of a chunk decide that, because a try with all of it costs more than the
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, IntFlag
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -171,32 +171,59 @@ def bound_to_segment(id: SegmentId) -> bytes:
 class ChunkCodec:
     """Stored chunks of one segment."""
 
-    __slots__ = ("_cipher", "_id")
+    __slots__ = ("_cipher", "_id", "_tail_bytes")
 
     def __init__(self, id: SegmentId, cipher: SegmentCipher | None = None) -> None:
         self._id = id
         self._cipher = cipher
+        self._tail_bytes = _CRC.size if cipher is None else TAG_BYTES
 
-    def encode(self, kind: ObjectKind, number: int, plain: Buffer, *, try_zstd: bool) -> bytes:
+    def encode(self, kind: ObjectKind, number: int, plain: Buffer, *, try_zstd: bool) -> bytearray:
         """Return the stored bytes of a chunk. The same content gives the same bytes."""
-        flags, content = _Flags(0), plain
-        if try_zstd and _seems_compressible(plain):
-            compressed = compress(Codec.ZSTD, plain, _LEVEL)
-            if _pays(compressed, plain):
-                flags, content = _Flags.COMPRESSED, compressed
+
+        def fill(memory: memoryview) -> None:
+            memory[:] = plain
+
+        return self.encode_filled(kind, number, len(plain), fill, try_zstd=try_zstd)
+
+    def encode_filled(
+        self,
+        kind: ObjectKind,
+        number: int,
+        size: int,
+        fill: Callable[[memoryview], None],
+        *,
+        try_zstd: bool,
+    ) -> bytearray:
+        """Return the stored bytes of a chunk of this size. `fill` writes its plain bytes to where
+        they are stored: they are in memory once, unless they are compressed or encrypted."""
+        stored = bytearray(_CHUNK_HEAD.size + size + self._tail_bytes)
+        content = memoryview(stored)[_CHUNK_HEAD.size : -self._tail_bytes]
+        fill(content)
+        flags = _Flags(0)
+        if try_zstd and _seems_compressible(content):
+            compressed = compress(Codec.ZSTD, content, _LEVEL)
+            if _pays(compressed, content):
+                flags = _Flags.COMPRESSED
+                content[: len(compressed)] = compressed
+                content.release()
+                del stored[_CHUNK_HEAD.size + len(compressed) + self._tail_bytes :]
+                content = memoryview(stored)[_CHUNK_HEAD.size : -self._tail_bytes]
         if self._cipher is not None:
             flags |= _Flags.ENCRYPTED
-        place = self._place(kind, number, flags, len(plain))
-        head = _CHUNK_HEAD.pack(flags, len(plain))
+        _CHUNK_HEAD.pack_into(stored, 0, flags, size)
+        place = self._place(kind, number, flags, size)
         if self._cipher is not None:
-            return head + self._cipher.seal(_nonce(kind, number), content, place)
-        return b"".join((head, content, _CRC.pack(crc32c(content, crc32c(place)))))
+            sealed = self._cipher.seal(_nonce(kind, number), content, place)
+            memoryview(stored)[_CHUNK_HEAD.size :] = sealed
+        else:
+            _CRC.pack_into(stored, len(stored) - _CRC.size, crc32c(content, crc32c(place)))
+        return stored
 
     def decode(self, kind: ObjectKind, number: int, stored: Buffer, plain_max: int) -> Buffer:
         """Return a chunk's plain bytes. Raise CorruptLog if it is not what was stored here."""
         view = memoryview(stored)
-        tail = _CRC.size if self._cipher is None else TAG_BYTES
-        if len(view) < _CHUNK_HEAD.size + tail:
+        if len(view) < _CHUNK_HEAD.size + self._tail_bytes:
             raise self._corrupt("chunk is cut short", kind, number)
         bits, size = _CHUNK_HEAD.unpack_from(view)
         is_encrypted = bool(bits & _Flags.ENCRYPTED)

@@ -1,9 +1,9 @@
 """Copying a local segment into the store, and removing it from there.
 
 Invariants: a segment is never in memory as a whole: chunks are read, compressed and encrypted one
-by one, in threads. The log's object is stored before that of the indexes, and `upload` returns when
-both are. If it raises, any of the two may be there, under names that are never used again: the
-caller removes them through DELETE_STARTED.
+by one, in threads, each in the memory from which it is sent. The log's object is stored before that
+of the indexes, and `upload` returns when both are. If it raises, any of the two may be there, under
+names that are never used again: the caller removes them through DELETE_STARTED.
 
 The local files belong to a sealed segment: nothing changes them.
 """
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 Pace = Callable[[int], Awaitable[None]]
 """Waits until this many bytes may be sent: the quota of copies."""
 
+UPLOAD_BYTES: Final = 12 << 20
+"""What an upload has in memory at the most: a part of 8 MiB, and a chunk behind it."""
 _SAMPLE_BYTES: Final = 64 << 10
 
 
@@ -91,6 +93,7 @@ class SegmentUpload:
                     await pace(len(stored))
                 mine.append(len(stored))
                 yield stored
+                del stored  # the store has it; the next one is made meanwhile
 
         log_name = object_name(segment, ObjectKind.LOG)
         await self.store.put_parts(log_name, chunks, segment.size_bytes)
@@ -119,17 +122,20 @@ class SegmentUpload:
 
     def _stored_chunk(
         self, codec: ChunkCodec, segment: RemoteSegment, log_path: str, number: int, try_zstd: bool
-    ) -> bytes:
+    ) -> Buffer:
         start = number * self._chunk_bytes
         size = min(self._chunk_bytes, segment.size_bytes - start)
-        with self._runtime.files.open(log_path) as file:
-            plain = file.read_at(start, size)
-        assert len(plain) == size, "a sealed segment has become shorter"
-        return codec.encode(ObjectKind.LOG, number, plain, try_zstd=try_zstd)
+
+        def fill(memory: memoryview) -> None:
+            with self._runtime.files.open(log_path) as file:
+                read_bytes = file.read_into(start, memory)
+            assert read_bytes == size, "a sealed segment has become shorter"
+
+        return codec.encode_filled(ObjectKind.LOG, number, size, fill, try_zstd=try_zstd)
 
     def _stored_indexes(
         self, codec: ChunkCodec, manifest: SegmentManifest, files: SegmentFiles
-    ) -> bytes:
+    ) -> Buffer:
         sections: dict[Section, Buffer] = {
             kind: self._runtime.files.read_whole(path) for kind, path in files.sections.items()
         }

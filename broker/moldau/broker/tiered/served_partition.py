@@ -174,8 +174,7 @@ class ServedPartition:
         batches: FetchedBatches,
     ) -> FetchedRecords:
         data, next_offset = memoryview(batches.data), batches.next_offset
-        base = data.obj
-        if isinstance(base, bytes | bytearray) and 2 * len(data) < len(base):
+        if 2 * len(data) < memoryview(data.obj).nbytes:
             data = memoryview(bytes(data))  # what is kept of a chunk must not keep all of it
         self._prepare_next(log, found, next_offset)
         aborted: list[AbortedTransaction] = []
