@@ -73,21 +73,14 @@ class BackupStore:
         not what it should be."""
         await self._put(chunk_name(topic_id, partition, chunk), data)
 
-    async def copy_chunk(self, topic_id: bytes, partition: int, chunk: Chunk, path: str) -> bool:
+    async def copy_chunk(
+        self, topic_id: bytes, partition: int, chunk: Chunk, path: str, tail: Buffer
+    ) -> None:
         """Let the store copy an object of the bucket for a chunk, unless it has done so before.
-        Return whether the copy has the size that it should have. Raise StoreError."""
+        `tail` is how the object ends. Return when the copy is there. Raise StoreError."""
         store, name = self._store.with_limits(COPY_LIMITS), chunk_name(topic_id, partition, chunk)
-        if await self._size_of(name) is None:
-            await store.copy(path, name)
-        return await self._size_of(name) == chunk.size_bytes
-
-    async def _size_of(self, name: str) -> int | None:
-        try:
-            return await self._store.size_of(name)
-        except StoreError as error:
-            if error.why is not StoreReason.NOT_FOUND:
-                raise
-            return None
+        if not await store.is_stored(name, chunk.size_bytes, tail):
+            await store.copy(path, name, chunk.size_bytes, tail)
 
     async def data_sizes(self) -> dict[str, int]:
         """Return the size of each chunk's object that is there, by name."""

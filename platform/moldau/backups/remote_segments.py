@@ -9,9 +9,11 @@ Invariants:
 - The log has all of a segment if it has the record before the segment's end in the same leader
   epoch: two logs that agree there agree on all before.
 - The tier is that of these brokers, and whole: the segment's own manifest is read from there, which
-  opens only under the segment's id, and the log's object has the size that it says, before and
-  after the copy. What its bytes are is checked chunk by chunk when they are read.
-- A segment that cannot be copied, whatever the reason, is read. Nothing is lost by a try.
+  opens only under the segment's id, and the log's object has the size that it says. The copy has
+  that size and the same end, with the last chunk's checksum, before it counts: a store may answer
+  before it has copied. What its bytes are is checked chunk by chunk when they are read.
+- A segment that cannot be copied, whatever the reason, is read. Nothing is lost by a try. If a copy
+  is not finished in time, the others are not tried: each would wait as long.
 - Its producers' ids are not known without a read. All are below the next one of the cluster.
 """
 
@@ -26,6 +28,7 @@ from moldau.errors import MoldauError
 from moldau.objects.object_store import ObjectStore, StoreLimits
 from moldau.objects.obstore_bucket import ObstoreBucket
 from moldau.objects.store_address import StoreConfig, StoreKind, parse_address
+from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.plugins import installed_plugins
 
 if TYPE_CHECKING:
@@ -37,7 +40,9 @@ if TYPE_CHECKING:
 GROUP: Final = "moldau.remote_segments"
 NAME: Final = "format"
 COPY_LIMITS: Final = StoreLimits(attempt_s=300.0, deadline_s=600.0)
-"""A copy is one request, and stores take their time for a GiB."""
+"""A copy is one request, and stores take their time for a GiB. So long it may also be unfinished
+after its answer."""
+_TAIL_BYTES: Final = 1 << 10
 
 Holds = Callable[[int, int], Awaitable[bool]]
 """Returns whether a log has, in a leader epoch, the record before an offset."""
@@ -108,6 +113,7 @@ class RemoteCopies:
         self._max_producer_id = next_producer_id - 1
         self._segments: dict[tuple[bytes, int], list[StoredSegment]] = defaultdict(list)
         self._why_not = why_not
+        self._does_finish = True
         for each in segments:
             self._segments[each.id.topic_id, each.id.partition].append(each)
 
@@ -123,6 +129,9 @@ class RemoteCopies:
     async def copied(self, segment: StoredSegment) -> Chunk | None:
         """Copy a segment, unless the backup's bucket has it already. Return None if that is not
         possible."""
+        if not self._does_finish:
+            self._why_not.append("the store did not finish the copy of an earlier segment")
+            return None
         try:
             sizes = await self._format.stored_sizes(self._tier, segment)
             chunk = Chunk(
@@ -136,16 +145,19 @@ class RemoteCopies:
                 segment.id.id.hex(),
                 sizes,
             )
-            there = await self._tier.size_of(segment.log_name)
+            if await self._tier.size_of(segment.log_name) != chunk.size_bytes:
+                self._why_not.append(f"{self._tier.where}/{segment.log_name} has another size")
+                return None
+            at = max(0, chunk.size_bytes - _TAIL_BYTES)
+            tail = await self._tier.get_range(segment.log_name, at, chunk.size_bytes - at)
             path = f"{self._prefix}/{segment.log_name}".lstrip("/")
-            is_whole = there == chunk.size_bytes and await self._store.copy_chunk(
-                segment.id.topic_id, segment.id.partition, chunk, path
+            await self._store.copy_chunk(
+                segment.id.topic_id, segment.id.partition, chunk, path, tail
             )
         except MoldauError as error:
+            if isinstance(error, StoreError) and error.why is StoreReason.UNFINISHED:
+                self._does_finish = False
             self._why_not.append(str(error))
-            return None
-        if not is_whole:
-            self._why_not.append(f"{self._tier.where}/{segment.log_name} has another size")
             return None
         return chunk
 

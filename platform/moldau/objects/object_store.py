@@ -192,16 +192,36 @@ class ObjectStore:
 
         return await self._repeat(Operation.GET, name, attempt, self._limits.deadline_s)
 
-    async def copy(self, path: str, name: str) -> None:
+    async def copy(self, path: str, name: str, size: int, tail: Buffer) -> None:
         """Let the store copy an object of the same bucket, without its bytes on the way here.
         `path` is from the root of the bucket. An object of that name is replaced: the caller looks
         before. One attempt may take as long as the whole call, for a large object is one request.
+
+        Return when the copy is there, with the size and the last bytes of the object: Azure may
+        answer "pending" before that, which the library takes for success. Raise UNFINISHED if it
+        is not there after the time of an attempt. An ETag says nothing: stores give copies another.
         """
+        clock, limits = self._runtime.clock, self._limits
 
         async def attempt(_: Timeout) -> None:
             await self._bucket.copy(path, name)
 
-        await self._repeat(Operation.COPY, name, attempt, self._limits.deadline_s)
+        await self._repeat(Operation.COPY, name, attempt, limits.deadline_s)
+        end, looks = clock.monotonic() + limits.attempt_s, 0
+        while not await self.is_stored(name, size, tail):
+            looks += 1
+            wait_s = limits.backoff.wait_s(looks, self._runtime.random)
+            if clock.monotonic() + wait_s >= end:
+                raise store_error(StoreReason.UNFINISHED, "copy", f"{self.where}/{name}")
+            await asyncio.sleep(wait_s)
+
+    async def is_stored(self, name: str, size: int, tail: Buffer) -> bool:
+        """Whether there is an object of this size that ends with these bytes."""
+
+        async def attempt(_: Timeout) -> bool:
+            return await self._is_stored(name, size, tail)
+
+        return await self._repeat(Operation.GET, name, attempt, self._limits.deadline_s)
 
     async def delete(self, name: str) -> None:
         """Remove an object. It may be gone already."""
@@ -331,6 +351,7 @@ class _Upload:
             else:
                 self.tail = (self.tail + bytes(part))[-_TAIL_BYTES:]
             yield part
+            del part  # the store has it; the next one is made meanwhile
             if self.limit is None:
                 return
             self.limit.reschedule(self._clock.monotonic() + self._patience_s)

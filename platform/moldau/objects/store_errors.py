@@ -44,6 +44,7 @@ class StoreReason(Enum):
     ALREADY_EXISTS = ("there is an object of this name already", False)
     BAD_RANGE = ("the object ends before this range", False)
     REFUSED = ("the store refused the request", False)
+    UNFINISHED = ("the store accepted it, and has not finished it in time", False)
     NO_SPACE = ("the store is full", True)
     THROTTLED = ("the store wants fewer requests", True)
     SERVER_ERROR = ("the store has a problem of its own", True)
