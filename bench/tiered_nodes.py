@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -210,7 +211,7 @@ def beside_copies(is_tiered: bool, measured: Callable[[str], float]) -> float:
         produce(found.bootstrap, BACKLOG_BYTES, _NOISE)
         if is_tiered:
             found.go_on_copying()
-            until(lambda: found.stored_bytes() > SEGMENT_BYTES)
+            found.await_stored(SEGMENT_BYTES + 1)
         return measured(found.bootstrap)
 
 
@@ -235,7 +236,7 @@ def beside_puts(measured: Callable[[Nodes], float]) -> float:
         found.create(PARTITIONS, {})
         produce(found.bootstrap, BACKLOG_BYTES, _NOISE)
         with paced_puts(found.store):
-            until(lambda: found.stored_bytes() > SEGMENT_BYTES)
+            found.await_stored(SEGMENT_BYTES + 1)
             return measured(found)
 
 
@@ -251,7 +252,7 @@ def copy_rate() -> float:
     with nodes() as found:
         found.create(PARTITIONS, _REMOTE)
         produce(found.bootstrap, BACKLOG_BYTES, _NOISE)
-        until(lambda: found.stored_bytes() > SEGMENT_BYTES)
+        found.await_stored(SEGMENT_BYTES + 1)
         return stored_rate(found)
 
 
@@ -351,13 +352,19 @@ def follower_seconds(**settings: str) -> float:
 
 
 def peak_mib(is_tiered: bool) -> float:
-    """Return the most memory that a broker had while records came, were copied, and were read."""
+    """Return the most memory that a broker had while records came, were copied, and were read:
+    first one after the other, then all at once."""
     with nodes() as found:
         found.create(PARTITIONS, {**_REMOTE, "local.retention.bytes": "1"} if is_tiered else {})
         produce(found.bootstrap, READ_BYTES, _NOISE)
         if is_tiered:
             found.await_remote(max(0.2, 1 - PARTITIONS * SEGMENT_BYTES * 1.1 / READ_BYTES))
-        consumed(found.bootstrap, found.offsets(LATEST))
+        ends = found.offsets(LATEST)
+        consumed(found.bootstrap, ends)
+        with ThreadPoolExecutor(1) as producing:
+            done = producing.submit(produce, found.bootstrap, READ_BYTES, _NOISE)
+            consumed(found.bootstrap, ends)
+            done.result()
         peak = _PEAK.search(Path(f"/proc/{found.pid}/status").read_text())
         assert peak is not None
         return int(peak[1]) / 1024
