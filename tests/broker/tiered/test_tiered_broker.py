@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from moldau.broker.replication.quota import ReplicationQuota
 from moldau.broker.server import Broker
 from moldau.broker.tiered.remote_segment import DeletionState
+from moldau.broker.tiered.segment_objects import SegmentAccess
+from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -20,10 +25,12 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from moldau.runtime import Runtime
+from tests.broker.network.virtual_pause import after
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import Wire
 from tests.broker.tiered.stores import on_runtime
 from tests.broker.tiered.tiered_house import (
+    LOOK_S,
     VALUE,
     are_gapless,
     delete_topic,
@@ -98,6 +105,99 @@ def test_readers_get_what_is_remote_only_also_after_a_restart(tmp_path: Path) ->
             async with tiered(home, tmp_path) as (broker, wire):
                 assert local_start(broker, "t") > 0
                 assert await read_whole(wire, "t") == [VALUE] * 60
+
+    on_runtime(main)
+
+
+def test_segments_are_encrypted_by_the_last_key_of_the_file_and_read_by_all(tmp_path: Path) -> None:
+    keys, store = tmp_path / "keys", tmp_path / "store"
+    store.mkdir()
+    ring = {"remote_storage_encryption_keys": str(keys)}
+
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            for name, count in (("one", 60), ("two", 120)):
+                with keys.open("a") as file:
+                    file.write(f"{name} {b64encode(name[:1].encode() * 32).decode()}\n")
+                async with tiered(home, store, **ring) as (broker, wire):
+                    if name == "one":
+                        await wire.create("t", 1, **TOPIC)
+                    await fill(wire)
+                    await until(partial(is_cut, broker, "t", count - 20))
+                    assert await read_whole(wire, "t") == [VALUE] * count
+                    remote = remote_of(broker, await wire.topic_id("t"))
+            used = [SegmentAccess.decode(each).key_name for each in remote.segments()]
+            assert sorted(set(used), key=str) == ["one", "two"]
+            flags = [(store / each).read_bytes()[0] for each in objects(store)]
+            assert len(flags) >= 4
+            assert all(each & 2 for each in flags), "a chunk says that it is encrypted"
+            async with tiered(home, store) as (broker, wire):
+                answers = []
+
+                async def is_refused() -> bool:
+                    answers.append((await wire.fetch_answer("t", 0)).error_code)
+                    return answers[-1] == ErrorCode.KAFKA_STORAGE_ERROR
+
+                while not await is_refused():
+                    await after(LOOK_S)
+                assert set(answers[:-1]) <= {ErrorCode.REPLICA_NOT_AVAILABLE}
+                complaint = "set remote.storage.encryption.keys"
+                assert any(complaint in each for each in home.complaints())
+
+    on_runtime(main)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "cannot be read"), ("one\n", "a line is a name and a key in base64")],
+)
+def test_a_file_of_keys_that_cannot_be_used_ends_the_start(
+    tmp_path: Path, content: str | None, why: str
+) -> None:
+    keys = tmp_path / "keys"
+    if content is not None:
+        keys.write_text(content)
+
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home:
+            with pytest.raises(ConfigError, match=f"remote.storage.encryption.keys.*{why}"):
+                async with tiered(home, tmp_path, remote_storage_encryption_keys=str(keys)):
+                    pass
+
+    on_runtime(main)
+
+
+def test_the_limits_of_a_node_are_those_of_its_settings(tmp_path: Path) -> None:
+    given = {
+        "remote_log_manager_copier_thread_pool_size": "3",
+        "remote_log_manager_expiration_thread_pool_size": "4",
+        "remote_log_manager_copy_max_bytes_per_second": "5000",
+        "remote_log_manager_copy_quota_window_size_seconds": "6",
+        "remote_log_manager_copy_quota_window_num": "7",
+        "remote_log_manager_fetch_max_bytes_per_second": "8000",
+        "remote_log_manager_fetch_quota_window_size_seconds": "9",
+        "remote_log_manager_fetch_quota_window_num": "10",
+        "remote_log_reader_threads": "11",
+        "remote_log_reader_max_pending_tasks": "12",
+        "remote_log_index_file_cache_total_size_bytes": "13000000",
+        "remote_storage_orphan_grace_ms": "14",
+    }
+
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as home, tiered(home, tmp_path, **given) as (broker, _):
+            tier = broker.remote_storage
+            assert tier is not None
+            work, reads, limits = tier.work, tier.door.reads, tier.work.limits
+            assert (limits.copies_max, limits.deletions_max) == (3, 4)
+            assert (limits.copy_bytes_per_s_max, limits.orphan_grace_ms) == (5000, 14)
+            copying, reading = work._quota, reads.quota
+            assert isinstance(copying, ReplicationQuota)
+            assert isinstance(reading, ReplicationQuota)
+            assert (copying.bytes_per_second, copying.window_ms) == (5000, 6000)
+            assert (reading.bytes_per_second, reading.window_ms) == (8000, 9000)
+            assert (copying._windows, reading._windows) == (7, 10)
+            assert (reads.limits.running_max, reads.limits.waiting_max) == (11, 12)
+            assert tier.door.cache._limits.disk_bytes == 13_000_000
 
     on_runtime(main)
 
