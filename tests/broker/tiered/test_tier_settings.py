@@ -73,6 +73,41 @@ def test_a_lag_beyond_the_local_retention_is_refused_for_a_topic_and_a_broker() 
         of_topic({}, log_local_retention_ms="10", log_remote_copy_lag_ms="11")
 
 
+@pytest.mark.parametrize(
+    ("own", "node", "named"),
+    [
+        (
+            {"cleanup.policy": "compact"},
+            {},
+            "Remote log storage is unsupported for the compacted topics",
+        ),
+        (
+            {},
+            {"remote_log_storage_system_enable": "false"},
+            "remote.log.storage.system.enable=true",
+        ),
+        ({"local.retention.ms": "11", "retention.ms": "10"}, {}, "local.retention.ms must not"),
+        (
+            {"remote.log.copy.disable": "true", "local.retention.bytes": "5"},
+            {},
+            "local.retention.bytes must be the same as retention.bytes",
+        ),
+    ],
+)
+def test_settings_that_remote_storage_cannot_take_are_named(
+    own: dict[str, str], node: dict[str, str], named: str
+) -> None:
+    (problem,) = topic_conflicts(of_topic(own, **node))
+    assert named in problem
+
+
+def test_a_topic_that_leaves_the_remote_tier_says_what_becomes_of_its_records() -> None:
+    before, off = of_topic({}), {"remote.storage.enable": "false"}
+    (problem,) = topic_conflicts(of_topic(off), before)
+    assert "remote.log.delete.on.disable=true" in problem
+    assert not topic_conflicts(of_topic({**off, "remote.log.delete.on.disable": "true"}), before)
+
+
 def test_pauses_after_failures_are_those_of_the_settings() -> None:
     given = {
         "remote.log.manager.task.retry.backoff.ms": "7",
