@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EXTRA: Final = "tiered"
-PART_BYTES: Final = (8 << 20) + (1 << 10)
-"""Of an upload. Two chunks of a remote segment with their heads: the rest of a third one would stay
-in memory as a whole."""
+PART_BYTES: Final = 2 * ((4 << 20) + 9)
+"""Of an upload: two stored chunks of a remote segment, exactly. A chunk of which a part has only
+some bytes stays in memory as a whole."""
 PARTS_IN_FLIGHT: Final = 1
 """An upload has this many parts in memory, beside the bytes that wait for their turn."""
 _PART_RETRIES: Final = 4

@@ -27,6 +27,7 @@ M_ARENA_MAX = -8
 
 MMAP_THRESHOLD_BYTES = 32 << 20
 LARGE_BUFFER_BYTES = 2 << 20
+SHARED_TOP_PAD_BYTES = 1 << 20
 TRIM_THRESHOLD_BYTES = 256 << 20
 TOP_PAD_BYTES = 16 << 20
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -61,9 +62,14 @@ def tune_allocator() -> bool:
 def share_freed_memory() -> bool:
     """Let all threads use the same freed memory, for a process whose threads have large buffers in
     turn: otherwise each keeps what it has freed. The largest go back to the system: what is freed
-    between two that are in use serves nothing else. Call it before there are other threads, and
-    after `tune_allocator`. Return True if the allocator has these options (glibc)."""
-    return _set_options((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES))
+    between two that are in use serves nothing else. The heap has no room on top for them, which
+    would be taken first. Call it before there are other threads, and after `tune_allocator`. Return
+    True if the allocator has these options (glibc)."""
+    return _set_options(
+        (M_ARENA_MAX, 1),
+        (M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES),
+        (M_TOP_PAD, SHARED_TOP_PAD_BYTES),
+    )
 
 
 def _set_options(*options: tuple[int, int]) -> bool:

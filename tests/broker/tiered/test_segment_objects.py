@@ -29,6 +29,7 @@ from moldau.broker.tiered.segment_objects import (
 from moldau.broker.tiered.segment_upload import SegmentUpload
 from moldau.errors import ConfigError, CorruptLog
 from moldau.objects.object_store import ObjectStore
+from moldau.objects.obstore_bucket import PART_BYTES
 from moldau.records import Codec
 from moldau.runtime import Runtime
 from tests.broker.tiered.remote_segments import Shape, copied, make_segment
@@ -211,6 +212,12 @@ def stored_bytes(folder: Path, ring: KeyRing | None, codec: Codec, is_noise: boo
         return sizes[object_name(made.segment, ObjectKind.LOG)] / made.segment.size_bytes
 
     return on_runtime(main)
+
+
+def test_a_part_of_an_upload_is_two_chunks() -> None:
+    """Else a third chunk stays in memory for some bytes of it."""
+    stored = ChunkCodec(ID).encode(ObjectKind.LOG, 0, bytes(CHUNK_BYTES), try_zstd=False)
+    assert 2 * len(stored) == PART_BYTES
 
 
 @pytest.mark.parametrize("ring", [None, RING], ids=["plain", "encrypted"])

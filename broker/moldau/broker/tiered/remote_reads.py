@@ -64,7 +64,7 @@ class ReadLimits:
     """`remote.log.reader.threads`"""
     waiting_max: int = 100
     """`remote.log.reader.max.pending.tasks`"""
-    kept_bytes_max: int = 4 << 20
+    kept_bytes_max: int = 2 << 20
 
 
 @dataclass(slots=True)
