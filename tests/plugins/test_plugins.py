@@ -136,6 +136,15 @@ def test_a_plugin_that_exits_on_import_is_broken_and_ends_nothing() -> None:
         plugins.load("moldau.transforms", "exit")
 
 
+def test_packages_are_looked_at_once_for_each_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = installed_plugins()
+    assert installed_plugins() is before
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed_plugins() is not before
+
+
 def test_a_package_with_damaged_entry_points_is_named_and_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Final, Protocol
 
 from moldau.deferred import dataclass
 from moldau.errors import MoldauError
-from moldau.runtime.packages import Package, installed_packages, normalized
+from moldau.runtime.packages import Package, import_path, installed_packages, normalized
 
 _PREFIX: Final = "moldau."
 
@@ -156,10 +157,16 @@ class Plugins:
 
 
 def installed_plugins() -> Plugins:
-    """Return the plugins of this Python. It looks at every package: call it once."""
+    """Return the plugins of this Python. Packages are looked at once for each `sys.path`: what is
+    installed into its folders later counts in the next process."""
+    return _plugins_on(import_path())
+
+
+@lru_cache(maxsize=1)
+def _plugins_on(path: tuple[str, ...]) -> Plugins:
     found: dict[str, Sequence[EntryPoint]] = {}
     unreadable = []
-    for package in installed_packages():
+    for package in installed_packages(path):
         try:
             ours = package.entry_points(_PREFIX)
         except Exception as error:

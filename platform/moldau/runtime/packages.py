@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.machinery import PathFinder
 from typing import Final, NamedTuple
 
@@ -107,17 +107,23 @@ class ForeignPackage(Package):
         return text if isinstance(text, str) else None
 
 
-def installed_packages() -> Iterator[Package]:
-    """Yield the packages of this Python. If two have one name, an import finds the first."""
+def import_path() -> tuple[str, ...]:
+    """Return the parts of `sys.path` that an import looks at: it ignores what is no text."""
     given: list[object] = [*sys.path]
-    parts = [each for each in given if isinstance(each, str)]  # an import ignores others
+    return tuple(each for each in given if isinstance(each, str))
+
+
+def installed_packages(path: Sequence[str] | None = None) -> Iterator[Package]:
+    """Yield the packages of this Python, or of this path. If two have one name, an import finds the
+    first."""
+    parts = import_path() if path is None else path
     found = None if _has_other_finders() else _folders(parts)
     if found is not None:
         yield from map(Package, found)
         return
     from importlib.metadata import distributions
 
-    for each in distributions(path=parts):
+    for each in distributions(path=list(parts)):
         path = getattr(each, "_path", None) or each.locate_file("")
         yield ForeignPackage(str(path), each)
 
