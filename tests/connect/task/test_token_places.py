@@ -10,8 +10,7 @@ from moldau.connect.herder.operations import validated
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.runner import TaskRunner
-from moldau.connect.task.self_reading import SelfReadingRunner
-from moldau.connect.task.self_writing import SelfWritingRunner
+from moldau.connect.task.self_running import SelfReadingRunner, SelfWritingRunner
 from moldau.connect.task.sink import SinkRunner
 from moldau.connect.task.source import SourceRunner
 from moldau.connect.task.token_places import (

@@ -83,9 +83,10 @@ class Wishes(TransactionContext):
         else:
             self._after_records[id(record)] = (record, end)
 
-    def after_record(self, record: SourceRecord) -> End | None:
+    def after_record(self, record: object) -> End | None:
         """Return, once, what the task wants after this record."""
-        return self._after_records.pop(id(record), (record, None))[1]
+        found = self._after_records.pop(id(record), None)
+        return None if found is None else found[1]
 
     def after_poll(self) -> End | None:
         """Return, once, what the task wants after the poll."""
@@ -105,12 +106,11 @@ class Boundaries:
         self._end: End | None = None
         self._is_cut = False
         self._is_read_again = False
-        self.sent = 0
-        """The number of records in the open transaction."""
+        self._sent = 0
 
     def on_sent(self, count: int = 1) -> None:
         """Records were sent in the transaction."""
-        self.sent += count
+        self._sent += count
 
     def on_offset(
         self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None
@@ -119,13 +119,15 @@ class Boundaries:
         if partition is not None and offset is not None:
             self._offsets[canonical(dict(partition))] = (dict(partition), dict(offset))
 
-    def on_record(self, record: SourceRecord) -> None:
+    def on_record(self, record: object) -> None:
         """A single record was sent or dropped."""
         if self.wishes is not None:
             self._end = self.wishes.after_record(record)
 
     def on_poll(self) -> None:
         """All records of a poll were sent or dropped."""
+        if self._is_cut:
+            return
         if self.boundary is Boundary.POLL:
             self._end = End.COMMIT
         elif self.wishes is not None:
@@ -148,13 +150,22 @@ class Boundaries:
             self._end, self._is_read_again = End.ABORT, True
             self._offsets.clear()
 
+    def on_failure(self) -> None:
+        """The task ends because something has failed."""
+        self._end = None
+
+    @property
+    def has_end(self) -> bool:
+        """Whether `ready` has something to do."""
+        return self._end is not None
+
     def ready(self) -> Ready:
         """Return, once, what has to be done. What was sent before belongs to the past then."""
         end, self._end = self._end, None
         if end is None:
             return Ready()
         offsets, self._offsets = list(self._offsets.values()), {}
-        sent, self.sent = self.sent, 0
+        sent, self._sent = self._sent, 0
         if end is End.ABORT:
             return Ready(sent > 0, bool(offsets), offsets, self._is_read_again)
         return Ready(False, bool(sent or offsets), offsets)

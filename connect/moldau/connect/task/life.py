@@ -28,8 +28,7 @@ _COLLECT_AFTER: Final = 20_000
 def runner_for(spec: TaskSpec, link: Link, loggers: Loggers, clock: Clock) -> TaskRunner:
     """Return the runner for the kind of the task: sink, source, self-reading or self-writing."""
     from moldau.connect.installed.plugins import connector_class
-    from moldau.connect.task.self_reading import SelfReadingRunner
-    from moldau.connect.task.self_writing import SelfWritingRunner
+    from moldau.connect.task.self_running import SelfReadingRunner, SelfWritingRunner
     from moldau.connect.task.sink import SinkRunner
     from moldau.connect.task.source import SourceRunner
 

@@ -1,54 +1,51 @@
-"""A source task: poll, transform, convert, produce; store offsets of what is durable.
+"""The shell of a source task: poll, transform, convert, produce; store offsets of what is durable.
 
-Invariants: an offset is stored only when its record and all before it of its source partition are
-acknowledged, skipped on purpose or dropped by a transform; a record that the cluster rejects fails
-the task (or is skipped, if errors are tolerated), so nothing is lost silently. After a crash the
-source continues from the last stored offset: at least once.
-
-With `exactly.once.source.support=enabled` records and their offsets are in one transaction, and a
-record that the cluster rejects always fails the task (see `transactions`).
+What is done when is decided by `SourceCore`, which has the invariants. After a crash the source
+continues from the last stored offset: at least once. With `exactly.once.source.support=enabled`
+records and their offsets are in one transaction, and a record that the cluster rejects always fails
+the task (see `transactions`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.sync import Producer
-from moldau.connect.api import OffsetStorageReader, SourceRecord, SourceTask, SourceTaskContext
+from moldau.connect.api import (
+    OffsetStorageReader,
+    SourcePart,
+    SourceRecord,
+    SourceTask,
+    SourceTaskContext,
+)
 from moldau.connect.api.task import TransactionContext
 from moldau.connect.config.exactly_once import is_exactly_once
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.batch_times import BatchTimes
-from moldau.connect.task.offsets import AskedOffsets
+from moldau.connect.task.boundaries import Boundaries, Ready
+from moldau.connect.task.offsets import AskedOffsets, OffsetWriter
 from moldau.connect.task.parts import Parts, make_parts
-from moldau.connect.task.raw_parts import RawParts
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import whole
-from moldau.connect.task.source_batches import SourceBatches
+from moldau.connect.task.source_batches import ConvertedRecords, SourceBatches, refused
+from moldau.connect.task.source_core import Delivery, SourceCore, SourceReady
 from moldau.connect.task.spans import SourceSpans, end_all, task_traces, traces_of
-from moldau.connect.task.submitted import Offsets, SubmittedRecord, SubmittedRecords, merged
+from moldau.connect.task.submitted import SubmittedRecord
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
-from moldau.connect.task.transactions import TaskTransactions, boundaries_of
+from moldau.connect.task.transactions import TaskTransactions, boundaries_of, transactional
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.client import Sent
-    from moldau.link.telemetry.traces import ThreadTraces
     from moldau.records import HeadersGiven
     from moldau.tracing import Span
 
-IDLE_S: Final = 0.1
-RETRY_MS: Final = 1_000
-OFFSETS_S: Final = 160.0
-"""How long the offsets may take: until open transactions of killed tasks are aborted."""
 MAKE_TOPIC: Final = "create it, or let the connector do so with topic.creation.default.*"
-FLUSH_PART: Final = 0.5
-"""The part of the time for a graceful stop that the last flush may take."""
 
 
 class _Context(SourceTaskContext):
@@ -83,55 +80,65 @@ class _Context(SourceTaskContext):
 class SourceRunner(TaskRunner):
     """Runs one source task."""
 
-    _parts: Parts
     _task: SourceTask
+    _batches: SourceBatches
     _producer: Producer
-    _transactions: TaskTransactions | None = None
-    _tracing: ThreadTraces | None = None
+    _writer: OffsetWriter | TaskTransactions
+    _core: SourceCore
 
     def open(self) -> None:
         self._is_started = False
-        self._submitted = SubmittedRecords()
-        self._unstored: Offsets = []
-        self._failed: tuple[KafkaError, SourceRecord] | None = None
-        self._delivered: deque[tuple[SourceRecord, Sent | None]] = deque()
+        self._is_clean = True
         self._topics: set[str] = set()
         self._poll_times = BatchTimes("poll-batch")
         self._counts = {"polled": 0, "written": 0, "commits": 0, "commit_failures": 0}
-        self._opened: list[tuple[str, Any]] = []
+        self._opened: list[tuple[str, Callable[[], object]]] = []
         self._spans: SourceSpans | None = None
-        self._parts = make_parts(self, reporters=[])
+        self._made: Parts | None = None
+        self._made = make_parts(self, reporters=[])
+        self._opened.append(("converters", self._parts.close))
         self.secrets |= self._parts.secrets
         config, worker = self._parts.config, self._parts.worker
-        self._interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)
         self._grace_ms = whole(worker, "task.shutdown.graceful.timeout.ms", 5_000)
-        self._flush_timeout_s = whole(worker, "offset.flush.timeout.ms", 5_000) / 1000
-        self._commit_ms = self.now_ms() + self._interval_ms
-        self._open_producer()
         self._creation = TopicCreation(config, worker, self._parts.client("admin"))
+        self._opened.append(("admin", self._creation.close))
+        boundaries = None
+        if is_exactly_once(worker):
+            boundaries = boundaries_of(config, worker, self.now_ms())
+        self._core = SourceCore(
+            whole(worker, "offset.flush.interval.ms", 60_000),
+            self.now_ms(),
+            boundaries,
+            is_paused=self.is_paused,
+            tolerates_loss=self._parts.tolerance.settings.tolerates,
+        )
+        self._open_producer(boundaries)
         if self.link.is_stopping:
             return
         task = self._parts.new_task()
         if not isinstance(task, SourceTask):
             raise ConnectError("the task class of a source connector must be a SourceTask")
         self._task = task
-        context = None if self._transactions is None else self._transactions.context
-        sets_boundaries = context is not None
+        wishes = None if boundaries is None else boundaries.wishes
         self._batches = SourceBatches(
             self._parts,
             task,
             self._producer,
-            sets_boundaries=sets_boundaries,
+            sets_boundaries=wishes is not None,
             spans=self._spans,
         )
-        self._raw = RawParts(self._parts, task, self._producer, sets_boundaries=sets_boundaries)
-        stored = AskedOffsets(self._ask_offsets)
-        self._task.initialize(_Context(config, stored, self.report_cause, context))
+        stored = AskedOffsets.over(self.link)
+        self._task.initialize(_Context(config, stored, self.report_cause, wishes))
         self._is_started = True
         in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
 
-    def _open_producer(self) -> None:
-        config, worker = self._parts.config, self._parts.worker
+    @property
+    def _parts(self) -> Parts:
+        assert self._made is not None, "the task is opened first"
+        return self._made
+
+    def _open_producer(self, boundaries: Boundaries | None) -> None:
+        worker = self._parts.worker
         settings: dict[str, object] = {
             "client.id": f"connector-producer-{self.spec.id}",
             "acks": "all",
@@ -139,96 +146,115 @@ class SourceRunner(TaskRunner):
             "max.block.ms": "120000",
             **self._parts.client("producer"),
         }
-        if is_exactly_once(worker):
-            boundaries = boundaries_of(config, worker, self.now_ms())
-            self._transactions = TaskTransactions(
-                self.spec, self.link, boundaries, worker["offset.storage.topic"]
-            )
-            settings = self._transactions.settings(settings)
+        if boundaries is None:
+            flush_s = whole(worker, "offset.flush.timeout.ms", 5_000) / 1000
+            self._writer = OffsetWriter(self.link, flush_s, self.log)
+        else:
+            topic = worker["offset.storage.topic"]
+            self._writer = TaskTransactions(self.spec, self.link, self, topic)
+            settings = transactional(settings, self.spec, boundaries)
         if (traces := traces_of(worker)) is not None:
             tracing = task_traces(traces, self.spec)
-            self._tracing = tracing
+            self._opened.append(("traces", tracing.close))
             self._spans = SourceSpans(tracing.tracer, self.spec.connector)
-        self._producer = Producer(settings)
-        self._opened.append(("producer", self._producer))
-        if self._transactions is None:
-            self._producer.start()
-        else:
-            self._transactions.start(self._producer, self)
-
-    def _ask_offsets(self, partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
-        found: list[dict[str, Any] | None] = self.link.ask(
-            "offsets.read", timeout_s=OFFSETS_S, partitions=partitions
-        )
-        return found
+        producer = self._producer = Producer(settings)
+        self._opened.append(("producer", lambda: producer.close(abort=not self._is_clean)))
+        self._writer.start(producer)
 
     def work(self) -> None:
-        self._check_delivered()
-        if self.is_paused:
-            self._commit_if_due()
-            self.rest(1.0)
-            return
-        records = self._poll()
-        is_sent = self._send_parts(records) or self._send_batch(records)
-        if not is_sent and not self._send_each(records or ()):
-            return  # unsent records are polled again after a restart
-        if records and self._transactions is not None:
-            self._transactions.boundaries.on_poll()
-            self._end_transaction()
-        self._commit_if_due()
-        if not records:
-            self.rest(IDLE_S)
+        if self._settle().polls:
+            self._poll()
+        self.rest(self._settle().rest_s)
 
-    def _poll(self) -> Sequence[SourceRecord] | None:
+    def on_paused(self) -> None:
+        self._core.is_paused = self.is_paused
+
+    # What the core wants
+
+    def _settle(self) -> SourceReady:
+        """Do what there is to be done, until nothing is left."""
+        while ready := self._ready():
+            self._act(ready)
+        return ready
+
+    def _ready(self) -> SourceReady:
+        for entry, places, error in self._batches.arrivals():
+            self._core.on_delivered(entry, places, error)
+        return self._core.ready(self.now_ms())
+
+    def _act(self, ready: SourceReady) -> None:
+        if ready.rejected is not None:
+            raise without_frames(ready.rejected)
+        self._report(ready.delivered)
+        if ready.notifies:
+            self._counts["commits"] += 1
+            self._task.commit()
+        if ready.flush_ms:
+            self._flush(ready.flush_ms)
+        if ready.end:
+            self._finish(ready.end)
+
+    def _report(self, delivered: Sequence[Delivery]) -> None:
+        """Tell the connector which records are durable, or dropped."""
+        for entry, sent in delivered:
+            self._counts["written"] += 0 if sent is None else entry.count
+            if isinstance(entry.subject, SourcePart):
+                self._task.commit_part(entry.subject, sent)
+            elif entry.subject is not None:
+                self._task.commit_record(entry.subject, sent)
+
+    def _flush(self, flush_ms: int) -> None:
+        """Wait for sent records, so that a restart repeats little."""
+        try:
+            self._producer.flush(timeout_s=flush_ms / 1000)
+        except (KafkaError, TimeoutError) as error:
+            self.log.warn("not all records were acknowledged at the stop", error=str(error))
+        self._core.on_flushed()
+
+    def _finish(self, end: Ready) -> None:
+        try:
+            is_finished = self._writer.finish(end)
+        except ConnectError as failure:
+            self._counts["commit_failures"] += 1
+            raise self._ready().rejected or failure from None
+        if is_finished:
+            self._core.on_finished(end)
+        else:
+            self._counts["commit_failures"] += 1
+
+    # Records
+
+    def _poll(self) -> None:
         began_ms = self.now_ms()
         try:
-            records = self._task.poll()
+            records = self._task.poll() or ()
         except RetriableError as error:
             self.log.warn("the source is polled again", error=self._shown(error))
             self._parts.tolerance.counts.retries += 1
             self.report_waiting(error)
-            self.wait_ms(RETRY_MS)
-            return None
+            self._core.on_poll_failed()
+            return
         self.report_waiting(None)
         if records:
             self._poll_times.note(began_ms, self.now_ms())
             self._counts["polled"] += len(records)
-        return records
+            batches = self._batches.made(records)
+            if batches is None:
+                self._send_each(records)
+            for each in batches or ():
+                self._send_batch(each)
+        self._core.on_polled(len(records))
 
-    def _send_batch(self, records: Sequence[SourceRecord] | None) -> bool:
-        """Send the records as one batch. Return False if they have to be sent one by one."""
-        converted = self._batches.convert(records)
-        if converted is None:
-            return False
-        self._creation.ensure(converted.topic)
-        self._note_topic(converted.topic)
-        partition = converted.source_partition
-        place = None if partition is None else dict(partition)
-        if self._transactions is None:
-            submit = partial(self._submitted.submit, place, converted.last_offset)
-            self._batches.send(converted, submit)
-            return True
-        self._transactions.begin()
-        self._batches.send(converted, partial(SubmittedRecord, converted.last_offset))
-        self._transactions.boundaries.on_sent(len(converted.values))
-        self._transactions.boundaries.on_offset(place, converted.last_offset)
-        return True
-
-    def _send_parts(self, records: Sequence[SourceRecord] | None) -> bool:
-        """Send the columns of the records as they are. Return False if that is not possible."""
-        parts = self._raw.taken(records)
-        for part in parts or ():
-            self._creation.ensure(part.topic)
-            self._note_topic(part.topic)
-            place = dict(part.source_partition)
-            if self._transactions is None:
-                self._raw.send(part, self._submitted.submit(place, part.last_offset))
-                continue
-            self._transactions.begin()
-            self._raw.send(part, SubmittedRecord(part.last_offset))
-            self._transactions.boundaries.on_sent(len(part))
-            self._transactions.boundaries.on_offset(place, part.last_offset)
-        return parts is not None
+    def _send_batch(self, batch: ConvertedRecords | SourcePart) -> None:
+        self._creation.ensure(batch.topic)
+        self._note_topic(batch.topic)
+        partition = None if batch.source_partition is None else dict(batch.source_partition)
+        subject = batch if isinstance(batch, SourcePart) else None
+        self._writer.begin()
+        entry = SubmittedRecord(partition, batch.last_offset, subject, len(batch))
+        self._core.on_submitted(entry)
+        self._batches.send(batch, entry)
+        self._core.on_sent(entry)
 
     def _note_topic(self, topic: str) -> None:
         """Tell of a new topic. Wait for it, and say so meanwhile: a producer waits in silence."""
@@ -245,46 +271,32 @@ class SourceRunner(TaskRunner):
         self._topics.add(topic)
         self.link.notify("topics", topics=[topic])
 
-    def _send_each(self, records: Sequence[SourceRecord]) -> bool:
-        """Send the records one by one. Return False if the worker stops the task before the last:
-        what they belong to is not stored then."""
-        transactions = self._transactions
-        if transactions is None:
-            submit = self._submitted.submit
-            entries = [submit(each.source_partition, each.source_offset) for each in records]
-        else:
-            entries = [SubmittedRecord(each.source_offset) for each in records]
+    def _send_each(self, records: Sequence[SourceRecord]) -> None:
+        """Send the records one by one. If the worker stops the task before the last, what they
+        belong to is not stored."""
+        entries = [SubmittedRecord(r.source_partition, r.source_offset, r) for r in records]
+        for entry in entries:
+            self._core.on_submitted(entry)
         for record, entry in zip(records, entries, strict=True):
             if self.link.is_stopping:
-                if transactions is not None:
-                    transactions.boundaries.on_cut()
-                return False
-            if transactions is None:
-                self._produce(record, entry)
-            else:
-                self._send(transactions, record, entry)
-        return True
-
-    def _send(
-        self, transactions: TaskTransactions, record: SourceRecord, entry: SubmittedRecord
-    ) -> None:
-        transactions.begin()
-        self._produce(record, entry)
-        transactions.boundaries.on_offset(record.source_partition, record.source_offset)
-        transactions.boundaries.on_record(record)
-        self._end_transaction()
+                self._core.on_cut()
+                return
+            self._writer.begin()
+            self._produce(record, entry)
+            if self._core.has_end:
+                self._settle()
 
     def _produce(self, record: SourceRecord, entry: SubmittedRecord) -> None:
         """Transform, convert and send a record, or drop it."""
         try:
             made = self._parts.chain.transformed(record, record)
-            if made is None:
-                self._drop(record, entry)
-                return
-            key, value, headers = self._parts.chain.source_bytes(made)
-            self._creation.ensure(made.topic)
+            if made is not None:
+                key, value, headers = self._parts.chain.source_bytes(made)
+                self._creation.ensure(made.topic)
         except Skipped:
-            self._drop(record, entry)
+            made = None
+        if made is None:
+            self._core.on_dropped(entry)
             return
         self._note_topic(made.topic)
         more: dict[str, Any] = {"partition": made.kafka_partition}
@@ -294,33 +306,19 @@ class SourceRunner(TaskRunner):
         spans: Sequence[Span] = ()
         if self._spans is not None:
             sent, spans = self._spans.begin(made.topic, headers)
+        told = partial(self._on_delivery, made.topic, entry, spans)
         try:
-            self._producer.send(
-                made.topic,
-                value,
-                key=key,
-                headers=sent,
-                on_delivery=partial(self._on_delivery, record, entry, spans),
-                **more,
-            )
+            self._producer.send(made.topic, value, key=key, headers=sent, on_delivery=told, **more)
         except KafkaError as error:
             if self._spans is not None:
                 end_all(self._spans.tracer, spans, error)
             self._refused(error, record, entry)
         else:
-            if self._transactions is not None:
-                self._transactions.boundaries.on_sent()
-
-    def _drop(self, record: SourceRecord, entry: SubmittedRecord) -> None:
-        entry.acknowledge()
-        if self._transactions is None:
-            self._task.commit_record(record, None)
-        else:
-            self._delivered.append((record, None))  # told with the commit
+            self._core.on_sent(entry)
 
     def _on_delivery(
         self,
-        record: SourceRecord,
+        topic: str,
         entry: SubmittedRecord,
         spans: Sequence[Span],
         sent: Sent | None,
@@ -329,150 +327,37 @@ class SourceRunner(TaskRunner):
         """Note the result of a delivery. Called on the client's thread, so it does nothing else."""
         if self._spans is not None:
             end_all(self._spans.tracer, spans, error)
-        if error is None:
-            entry.acknowledge()
-            self._delivered.append((record, sent))
-        elif self._tolerates_loss():
-            entry.acknowledge()
-            self._delivered.append((record, None))
-        elif self._failed is None:
-            self._failed = (without_frames(error), record)
-
-    def _tolerates_loss(self) -> bool:
-        """Whether a record may be lost that the cluster rejects: never in a transaction, unless
-        the task itself aborts it."""
-        if self._transactions is not None:
-            return self._transactions.is_aborting
-        return self._parts.tolerance.settings.tolerates
+        failure = None if error is None else refused(topic, error)
+        self._core.on_delivered(entry, sent, failure)
 
     def _refused(self, error: KafkaError, record: SourceRecord, entry: SubmittedRecord) -> None:
-        if self._transactions is not None:
-            raise _rejected(error, record)
+        if not self._core.tolerates_loss:
+            raise refused(record.topic, error) from error
         failure = Failure(Stage.KAFKA_PRODUCE, "moldau.client.Producer", error, record)
-        try:
+        with suppress(Skipped):
             self._parts.tolerance.settle(failure, lambda: None)
-        except Skipped:
-            self._drop(record, entry)
-
-    def _check_delivered(self) -> None:
-        """Tell the connector which records are durable. Raise ConnectError for a rejected one."""
-        if self._transactions is None:
-            self._note_delivered()
-        if self._failed is not None:
-            raise _rejected(*self._failed)
-
-    def _note_delivered(self) -> None:
-        while self._delivered:
-            record, sent = self._delivered.popleft()
-            self._counts["written"] += sent is not None
-            self._task.commit_record(record, sent)
-        self._counts["written"] += self._batches.settle() + self._raw.settle()
-
-    # Offsets
-
-    def _commit_if_due(self) -> None:
-        if self._transactions is not None:
-            self._transactions.boundaries.on_time(self.now_ms())
-            self._end_transaction()
-        elif self.now_ms() >= self._commit_ms:
-            self._commit_offsets()
-
-    def _end_transaction(self) -> None:
-        """Commit or abort, if it is time, then tell the connector what is committed."""
-        transactions = self._transactions
-        assert transactions is not None
-        ready = transactions.boundaries.ready()
-        if not ready:
-            return
-        try:
-            is_committed = transactions.finish(ready)
-        except ConnectError:
-            self._counts["commit_failures"] += 1
-            self._check_delivered()  # both say more if the cluster has rejected a record
-            self._batches.settle()
-            self._raw.settle(is_committed=False)
-            raise
-        if ready.is_read_again:
-            self._delivered.clear()
-            return
-        if ready.aborts:
-            self._delivered = deque((record, None) for record, _ in self._delivered)
-        self._note_delivered()
-        if is_committed:
-            self._counts["commits"] += 1
-            self._task.commit()
-
-    def _commit_offsets(self) -> bool:
-        """Store the offsets of durable records. If that fails, keep them for the next time."""
-        self._commit_ms = self.now_ms() + self._interval_ms
-        self._unstored = merged(self._unstored, self._submitted.committable())
-        if not self._unstored:
-            return True
-        try:
-            self.link.ask("offsets.write", timeout_s=self._flush_timeout_s, offsets=self._unstored)
-        except ConnectError as error:
-            self._counts["commit_failures"] += 1
-            self.log.warn("offsets could not be stored, trying later", error=str(error))
-            return False
-        self._unstored = []
-        self._counts["commits"] += 1
-        self._task.commit()
-        return True
+        self._core.on_dropped(entry)
 
     # The end
 
     def close(self, *, is_clean: bool) -> None:
+        self._is_clean = is_clean
         if self._is_started:
-            if self._transactions is None:
-                self.guarded("flush", self._flush)
-            elif is_clean:
-                self._transactions.boundaries.on_stop()
-                self.guarded("commit", self._end_transaction)
+            self._core.on_stop(self.now_ms(), self._grace_ms, is_clean=is_clean)
+            self.guarded("store offsets", self._settle)
             self.guarded("stop", self._task.stop)
-        for what, client in reversed(self._opened):
-            self.guarded(f"close {what}", client.close if is_clean else partial(_abort, client))
-        if self._tracing is not None:
-            self.guarded("close traces", self._tracing.close)
-        if hasattr(self, "_creation"):
-            self.guarded("close admin", self._creation.close)
-        if hasattr(self, "_parts"):
-            self.guarded("close converters", self._parts.close)
-
-    def _flush(self) -> None:
-        """Wait for sent records, then store offsets, so that a restart repeats little."""
-        try:
-            self._producer.flush(timeout_s=self._grace_ms * FLUSH_PART / 1000)
-        except (KafkaError, TimeoutError) as error:
-            self.log.warn("not all records were acknowledged at the stop", error=str(error))
-        self._note_delivered()
-        self._commit_offsets()
-
-    def _active(self) -> int:
-        """Return the number of records that are not durable yet."""
-        if self._transactions is not None:
-            return self._transactions.boundaries.sent
-        if not self._is_started:
-            return self._submitted.count
-        return self._submitted.count + self._batches.waiting + self._raw.waiting
+        for what, close in reversed(self._opened):
+            self.guarded(f"close {what}", close)
 
     def metrics(self) -> dict[str, float]:
-        counts = self._parts.tolerance.counts if hasattr(self, "_parts") else None
-        return {
+        found = {
             "source-record-poll-total": float(self._counts["polled"]),
-            **({} if counts is None else self._poll_times.figures(self.now_ms())),
             "source-record-write-total": float(self._counts["written"]),
-            "source-record-active-count": float(self._active()),
             "source-offset-commit-completion-total": float(self._counts["commits"]),
             "source-offset-commit-failure-total": float(self._counts["commit_failures"]),
-            **({} if counts is None else self._parts.error_metrics()),
+            "source-record-active-count": 0.0,
         }
-
-
-def _rejected(error: KafkaError, record: SourceRecord) -> ConnectError:
-    made = ConnectError("the cluster refused a record", topic=record.topic, error=str(error))
-    made.__cause__ = error
-    return made
-
-
-def _abort(producer: Producer) -> None:
-    producer.close(abort=True)
+        if self._made is not None and self._is_started:
+            found["source-record-active-count"] = float(self._core.active)
+            found |= self._poll_times.figures(self.now_ms()) | self._made.error_metrics()
+        return found

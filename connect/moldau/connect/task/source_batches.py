@@ -1,10 +1,13 @@
 """Sends source records to the producer many at a time.
 
 The records of a poll are sent at once where nothing has to handle them one by one: no transforms,
-errors are not tolerated, and the connector does not override `commit_record`. They are either a
-`SourceBatch` or `SourceValues`, which are converted as a whole, or a list whose records have one
-topic and one source partition. Records that cannot be converted as a whole are sent one by one,
-which shows which of them is bad.
+errors are not tolerated, and the task does not set the boundaries of transactions. They are
+
+- `SourceParts`, whose columns are sent as they are if the converters pass bytes on and there are no
+  interceptors. They have no spans of their own; their `traceparent` headers are passed on;
+- a `SourceBatch` or `SourceValues`, which are converted as a whole, or a list whose records have
+  one topic and one source partition, unless the connector overrides `commit_record`. Records that
+  cannot be converted as a whole are sent one by one, which shows which of them is bad.
 
 Invariant: a batch has one entry among the submitted offsets, safe when all its records are.
 """
@@ -12,17 +15,25 @@ Invariant: a batch has one entry among the submitted offsets, safe when all its 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.sync import Producer
-from moldau.connect.api import SourceBatch, SourceRecord, SourceTask, SourceValues
+from moldau.connect.api import (
+    SourceBatch,
+    SourcePart,
+    SourceParts,
+    SourceRecord,
+    SourceTask,
+    SourceValues,
+)
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.parts import Parts
 from moldau.connect.task.spans import SourceSpans, end_all
 from moldau.connect.task.submitted import SubmittedRecord
 from moldau.connect.task.tolerance import Stage
 from moldau.deferred import dataclass
+from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
@@ -45,13 +56,15 @@ class ConvertedRecords:
     timestamps: list[int | None] | None = None
     partitions: list[int | None] | None = None
 
+    def __len__(self) -> int:
+        return len(self.values)
+
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """A batch that is sent and not acknowledged yet."""
 
     topic: str
-    count: int
     entry: SubmittedRecord
     deliveries: Deliveries
     spans: Sequence[Span] = ()
@@ -72,21 +85,32 @@ class SourceBatches:
         self._spans = spans
         self._chain = parts.chain
         self._producer = producer
-        self._is_possible = (
-            not parts.tolerance.settings.tolerates
-            and parts.chain.is_plain
-            and type(task).commit_record is SourceTask.commit_record
-            and not sets_boundaries
+        is_possible = (
+            not parts.tolerance.settings.tolerates and parts.chain.is_plain and not sets_boundaries
+        )
+        self._takes_records = is_possible and type(task).commit_record is SourceTask.commit_record
+        self._takes_parts = (
+            is_possible
+            and parts.chain.passes_bytes
+            and not parts.client("producer").get("interceptor.classes", "").strip()
         )
         self._sent: deque[_Sent] = deque()
 
-    def convert(self, records: Sequence[SourceRecord] | None) -> ConvertedRecords | None:
-        """Return the bytes of the polled records; None if they have to be sent one by one."""
-        if not self._is_possible or not records or len(records) < _RECORDS_MIN:
+    def made(
+        self, records: Sequence[SourceRecord]
+    ) -> Sequence[ConvertedRecords | SourcePart] | None:
+        """Return the batches of the polled records; None if they have to be sent one by one."""
+        if isinstance(records, SourceParts) and self._takes_parts:
+            passes = self._chain.passes_headers
+            if passes or not any(part.columns.headers for part in records.parts):
+                return records.parts
+        if not self._takes_records or len(records) < _RECORDS_MIN:
             return None
         if isinstance(records, SourceBatch | SourceValues):
-            return self._converted(records) if records.topic else None
-        return self._alike(records)
+            found = self._converted(records) if records.topic else None
+        else:
+            found = self._alike(records)
+        return None if found is None else [found]
 
     def _converted(self, batch: SourceBatch | SourceValues) -> ConvertedRecords | None:
         columns = self._chain.batch_bytes(batch)
@@ -119,56 +143,56 @@ class SourceBatches:
             places if any(place is not None for place in places) else None,
         )
 
-    def send(self, converted: ConvertedRecords, submit: Callable[[], SubmittedRecord]) -> None:
+    def send(self, batch: ConvertedRecords | SourcePart, entry: SubmittedRecord) -> None:
         """Pass a batch to the producer. Raise ConnectError if the producer rejects it."""
-        entry, topic, headers = submit(), converted.topic, None
         spans: Sequence[Span] = ()
-        if self._spans is not None:
-            headers, spans = self._spans.begin_many(topic, len(converted.values))
         try:
-            deliveries = self._producer.send_many(
-                topic,
-                converted.values,
-                keys=converted.keys,
-                headers=headers,
-                timestamps_ms=converted.timestamps,
-                partition=converted.partitions,
-            )
+            if isinstance(batch, SourcePart):
+                where = (batch.topic, batch.kafka_partition)
+                deliveries = self._producer.send_batch(where, batch.columns)
+            else:
+                headers = None
+                if self._spans is not None:
+                    headers, spans = self._spans.begin_many(batch.topic, len(batch))
+                deliveries = self._producer.send_many(
+                    batch.topic,
+                    batch.values,
+                    keys=batch.keys,
+                    headers=headers,
+                    timestamps_ms=batch.timestamps,
+                    partition=batch.partitions,
+                )
         except KafkaError as error:
             self._end(spans, error)
-            raise refused(topic, error) from error
-        self._sent.append(_Sent(topic, len(converted.values), entry, deliveries, spans))
+            raise refused(batch.topic, error) from error
+        self._sent.append(_Sent(batch.topic, entry, deliveries, spans))
 
-    def settle(self) -> int:
-        """Count the newly acknowledged records. Their offsets may be stored now."""
-        arrived = 0
+    def arrivals(self) -> Iterator[tuple[SubmittedRecord, object, ConnectError | None]]:
+        """Yield the newly acknowledged batches, with the places of their records, and those that
+        the cluster rejects, with the error."""
         while self._sent and self._sent[0].deliveries.is_done:
             sent = self._sent.popleft()
             try:
-                sent.deliveries.result(0)
+                places = sent.deliveries.result(0)
             except KafkaError as error:
                 self._end(sent.spans, error)
-                raise refused(sent.topic, error) from error
-            self._end(sent.spans)
-            sent.entry.acknowledge()
-            arrived += sent.count
-        return arrived
+                yield sent.entry, None, refused(sent.topic, error)
+            else:
+                self._end(sent.spans)
+                yield sent.entry, places, None
 
     def _end(self, spans: Sequence[Span], error: KafkaError | None = None) -> None:
         if self._spans is not None:
             end_all(self._spans.tracer, spans, error)
 
-    @property
-    def waiting(self) -> int:
-        """The number of unacknowledged records, without the one entry that each batch has."""
-        return sum(sent.count - 1 for sent in self._sent)
-
 
 def refused(topic: str, error: KafkaError) -> ConnectError:
     """Return the error of a task after the cluster has rejected its records."""
-    return ConnectError(
+    made = ConnectError(
         "the cluster refused a record",
         stage=Stage.KAFKA_PRODUCE.value,
         topic=topic,
         error=str(error),
     )
+    made.__cause__ = without_frames(error)
+    return made

@@ -9,22 +9,32 @@ All records of a poll are submitted before the first one is sent.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
+from moldau.connect.api import SourcePart, SourceRecord
 from moldau.connect.storage.keys import canonical
+from moldau.deferred import dataclass
 
-Offsets = list[tuple[dict[str, Any], dict[str, Any]]]
+Offset = tuple[dict[str, Any], dict[str, Any]]
+"""A source partition and the offset in it."""
+Offsets = list[Offset]
 
 
+Subject = SourceRecord | SourcePart | None
+"""What the connector is told of when it is durable; of a converted batch it is not told."""
+
+
+@dataclass(slots=True, eq=False)
 class SubmittedRecord:
-    """A submitted record. `is_safe` is set from the client's thread: setting it is atomic."""
+    """A submitted record, or a batch of `count` that is safe as a whole."""
 
-    __slots__ = ("is_safe", "offset")
-
-    def __init__(self, offset: dict[str, Any] | None) -> None:
-        self.offset = offset
-        self.is_safe = False
+    partition: dict[str, Any] | None
+    """A source record may have no partition and no offset."""
+    offset: dict[str, Any] | None
+    subject: Subject = None
+    count: int = 1
+    is_safe: bool = False
+    """It is set from the client's thread, which is atomic."""
 
     def acknowledge(self) -> None:
         """Mark the record as safe: the cluster has it, or it was dropped on purpose."""
@@ -35,49 +45,27 @@ class SubmittedRecords:
     """The records of one task that were submitted and whose offsets are not stored yet."""
 
     def __init__(self) -> None:
-        self._queues: dict[bytes, tuple[dict[str, Any], deque[SubmittedRecord]]] = {}
+        self._queues: dict[bytes, deque[SubmittedRecord]] = {}
+        self._unstored: dict[bytes, Offset] = {}
 
-    def submit(
-        self, partition: dict[str, Any] | None, offset: dict[str, Any] | None
-    ) -> SubmittedRecord:
-        """Add a record before it is sent. A source record may have no offset."""
-        entry = SubmittedRecord(offset)
-        if partition is not None:
-            key = canonical(partition)
-            if key not in self._queues:
-                self._queues[key] = (partition, deque())
-            self._queues[key][1].append(entry)
-        return entry
-
-    def take_back(self, partition: dict[str, Any] | None) -> None:
-        """Remove the record that was added last, because it was not sent."""
-        if partition is not None:
-            self._queues[canonical(partition)][1].pop()
+    def add(self, entry: SubmittedRecord) -> None:
+        """Add a record before it is sent."""
+        if entry.partition is not None:
+            self._queues.setdefault(canonical(entry.partition), deque()).append(entry)
 
     def committable(self) -> Offsets:
-        """Return, once, the last offset of each partition up to which all records are safe."""
-        found: Offsets = []
-        for key, (partition, queue) in list(self._queues.items()):
-            offset = None
+        """Return the last offset of each partition up to which all records are safe, until they
+        are stored."""
+        for key, queue in list(self._queues.items()):
             while queue and queue[0].is_safe:
                 done = queue.popleft()
                 is_shared = bool(queue) and queue[0].offset == done.offset
-                if done.offset is not None and not is_shared:
-                    offset = done.offset
-            if offset is not None:
-                found.append((partition, offset))
+                if done.partition is not None and done.offset is not None and not is_shared:
+                    self._unstored[key] = (done.partition, done.offset)
             if not queue:
                 del self._queues[key]
-        return found
+        return list(self._unstored.values())
 
-    @property
-    def count(self) -> int:
-        """The number of records that are not safe, or that follow an unsafe one."""
-        return sum(len(queue) for _, queue in self._queues.values())
-
-
-def merged(old: Offsets, new: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> Offsets:
-    """Return the old offsets that could not be stored, overwritten by newer ones."""
-    found = {canonical(partition): (partition, offset) for partition, offset in old}
-    found.update({canonical(partition): (partition, offset) for partition, offset in new})
-    return list(found.values())
+    def on_stored(self) -> None:
+        """What `committable` has returned last is stored."""
+        self._unstored = {}

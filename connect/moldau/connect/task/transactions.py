@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from moldau.client.sync import Producer
-from moldau.connect.api.task import TransactionContext
 from moldau.connect.config.exactly_once import transactional_id
 from moldau.connect.errors import ConnectError
 from moldau.connect.storage.keys import canonical, dump
@@ -34,6 +33,22 @@ def boundaries_of(config: Mapping[str, str], worker: Mapping[str, str], now_ms: 
     return Boundaries(Boundary(name), interval_ms, now_ms)
 
 
+def transactional(
+    given: Mapping[str, object], spec: TaskSpec, boundaries: Boundaries
+) -> dict[str, object]:
+    """Return the settings of the producer. A transaction may be open for its interval."""
+    timeout_ms = TIMEOUT_MS
+    if boundaries.boundary is Boundary.INTERVAL:
+        timeout_ms += boundaries.interval_ms
+    return {
+        "transaction.timeout.ms": str(timeout_ms),
+        **given,
+        "acks": "all",
+        "enable.idempotence": "true",
+        "transactional.id": transactional_id(spec.cluster, spec.connector, spec.task),
+    }
+
+
 class WaitingRunner(Protocol):
     """The runner of the task, which waits and obeys the worker meanwhile."""
 
@@ -45,43 +60,23 @@ class WaitingRunner(Protocol):
 class TaskTransactions:
     """The transactions of one task. It belongs to the task's thread."""
 
-    def __init__(self, spec: TaskSpec, link: Link, boundaries: Boundaries, topic: str) -> None:
+    def __init__(self, spec: TaskSpec, link: Link, waits: WaitingRunner, topic: str) -> None:
         self._spec = spec
         self._link = link
+        self._waits = waits
         self._topic = topic
         self._keys: dict[bytes, bytes] = {}
         self._producer: Producer
         self._is_open = False
-        self.boundaries = boundaries
-        self.is_aborting = False
-        """Whether records fail because the task wants that."""
 
-    @property
-    def context(self) -> TransactionContext | None:
-        """The transaction context of the task."""
-        return self.boundaries.wishes
-
-    def settings(self, given: Mapping[str, object]) -> dict[str, object]:
-        """Return the settings of the producer. A transaction may be open for its interval."""
-        spec, timeout_ms = self._spec, TIMEOUT_MS
-        if self.boundaries.boundary is Boundary.INTERVAL:
-            timeout_ms += self.boundaries.interval_ms
-        return {
-            "transaction.timeout.ms": str(timeout_ms),
-            **given,
-            "acks": "all",
-            "enable.idempotence": "true",
-            "transactional.id": transactional_id(spec.cluster, spec.connector, spec.task),
-        }
-
-    def start(self, producer: Producer, waits: WaitingRunner) -> None:
+    def start(self, producer: Producer) -> None:
         """Fence what ran before. On return no older run of a task can write any more. Raise
         ConnectError if this run is itself an older one."""
         while (cause := self._link.ask("tasks.fence")) is not None:
-            waits.report_cause(str(cause))
-            if not waits.wait_ms(RETRY_MS):
+            self._waits.report_cause(str(cause))
+            if not self._waits.wait_ms(RETRY_MS):
                 return
-        waits.report_cause(None)
+        self._waits.report_cause(None)
         self._producer = producer
         producer.start()
         self.begin()
@@ -93,32 +88,26 @@ class TaskTransactions:
             self._producer.begin_transaction()
             self._is_open = True
 
-    def finish(self, ready: Ready) -> bool:
-        """Do what the boundaries want. Return True if something was committed. Raise ConnectError
-        if the transaction was aborted by the cluster."""
+    def finish(self, end: Ready) -> bool:
+        """Do what the boundaries want, and return True. Raise ConnectError if the transaction was
+        aborted by the cluster."""
         try:
-            if ready.aborts:
-                self.abort()
-            if not ready.commits:
-                return False
-            self.begin()
-            for partition, offset in ready.offsets:
-                self._producer.send(self._topic, dump(offset), key=self._key(partition))
-            self._producer.commit_transaction()
+            if end.aborts:
+                self._producer.abort_transaction()
+                self._is_open = False
+            if end.commits:
+                self.begin()
+                for partition, offset in end.offsets:
+                    self._producer.send(self._topic, dump(offset), key=self._key(partition))
+                self._producer.commit_transaction()
+                self._is_open = False
         except KafkaError as error:
             raise ConnectError(
                 "the transaction of the task was not committed -> nothing is lost: the task reads "
                 "again from the last commit when it is restarted",
                 error=str(error),
             ) from error
-        self._is_open = False
         return True
-
-    def abort(self) -> None:
-        """Abort the open transaction."""
-        self.is_aborting = True
-        self._producer.abort_transaction()
-        self.is_aborting = self._is_open = False
 
     def _key(self, partition: dict[str, Any]) -> bytes:
         """Return the key of a source partition: the bytes that are in the topic, if there are."""

@@ -8,10 +8,10 @@ import pytest
 
 from moldau.connect.api import SelfReadingSinkTask, SinkConnector
 from moldau.connect.herder.positions import group_of
-from moldau.connect.task import self_reading
+from moldau.connect.task import self_running
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec
-from moldau.connect.task.self_reading import SelfReadingRunner
+from moldau.connect.task.self_running import SelfReadingRunner
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock
 
@@ -43,7 +43,7 @@ class _Connector(SinkConnector):
 def test_a_task_commits_to_the_group_whose_offsets_are_shown_and_altered(
     monkeypatch: pytest.MonkeyPatch, override: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(self_reading, "connector_class", lambda config: _Connector)
+    monkeypatch.setattr(self_running, "connector_class", lambda config: _Connector)
     config = {"connector.class": "x", "topics": "orders", **override}
     spec = TaskSpec("lake", 0, {"bootstrap.servers": "localhost:9092"}, config, config)
     sent: list[Message] = []
