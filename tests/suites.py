@@ -92,6 +92,7 @@ DEEP_FILES: Final = (
     "tests/connect/worker/test_end_to_end.py",
     "tests/connect/worker/test_jdbc.py",
     "tests/connect/worker/test_new_logs.py",
+    "tests/connect/worker/test_several_workers.py",
     "tests/connect/worker/test_standalone.py",
     "tests/connect/worker/test_workers.py",
     "tests/pipeline/test_killed.py",

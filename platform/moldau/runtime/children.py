@@ -230,3 +230,9 @@ def core_count() -> int:
         if quota != "max":
             cores = min(cores, -(-int(quota) // int(period)))
     return max(1, cores)
+
+
+def most_cores() -> int:
+    """Return the cores for the processes of one program: of four cores one is left to others."""
+    cores = core_count()
+    return cores - cores // 4

@@ -35,7 +35,7 @@ class Scene:
         """A connector whose group no other test has: a killed task stays in it for a session."""
 
     @contextmanager
-    def worker(self, **settings: str) -> Iterator[Worker]:
+    def worker(self, *more: str, **settings: str) -> Iterator[Worker]:
         given = {
             "group.id": self.name,
             "config.storage.topic": f"{self.name}-configs",
@@ -52,7 +52,7 @@ class Scene:
         words = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
         with command(
             "start", "--bootstrap", self.broker.bootstrap_servers, "--listen", "127.0.0.1:0",
-            *words, environment=self.environment,
+            *more, *words, environment=self.environment,
         ) as worker:  # fmt: skip
             yield worker
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
 from moldau.cli.otlp_options import add_otlp_option, add_trace_options
+from moldau.connect.commands.workers import workers
 
 if TYPE_CHECKING:
     from moldau.connect.server import ConnectWorker
@@ -54,6 +56,14 @@ def configure(actions: Any) -> None:
         metavar="HOST:PORT",
         help=f"where the REST API listens; default: listeners, or {DEFAULT_LISTEN}",
     )
+    start.add_argument(
+        "--workers",
+        type=workers,
+        default=1,
+        metavar="N",
+        help="worker processes, each at the next port (1); auto takes the cores of the machine, "
+        "but one in four",
+    )
     _add_shared(start)
     start.set_defaults(act=run_distributed)
 
@@ -84,8 +94,36 @@ def run_standalone(arguments: Namespace, context: Context) -> int:
 
 
 def run_distributed(arguments: Namespace, context: Context) -> int:
-    """Run a distributed worker until a signal."""
+    """Run a distributed worker, or several, until a signal."""
+    if arguments.workers > 1:
+        return _run_several(arguments, context)
     return _run(arguments, context, is_distributed=True)
+
+
+def _run_several(arguments: Namespace, context: Context) -> int:
+    from moldau.connect.commands.workers import ConnectWorkers, command_of
+    from moldau.runtime.real import run
+    from moldau.runtime.real_files import RealFiles
+
+    settings = settings_given(arguments, context, RealFiles())
+    listen = _listen(arguments.listen, settings, is_distributed=True)
+    assert listen is not None
+    if listen[1] + arguments.workers > 65_536:
+        raise UsageError(f"--listen: there are no {arguments.workers} ports from {listen[1]} on")
+    if settings.get("rest.advertised.port"):
+        raise UsageError("--workers: each worker has a port of its own: rest.advertised.port names "
+                         "one for all; take it out, or start the workers one by one")  # fmt: skip
+
+    async def main(runtime: Runtime) -> int:
+        from moldau.runtime.signals import until_signal
+
+        log = make_loggers(runtime, arguments, context).get("moldau.connect.workers")
+        words = partial(command_of, arguments, context, listen)
+        found = ConnectWorkers(words, arguments.workers, runtime, log)
+        await until_signal(found.run())
+        return found.code
+
+    return run(main, node="connect")
 
 
 def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int:

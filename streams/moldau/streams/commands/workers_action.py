@@ -35,8 +35,6 @@ DESCRIPTION: Final = (
     "several machines, each of them gets this number. New workers join; of too many the newest "
     "ones commit and leave. The state of a worker stays in its directory."
 )
-_CORES_LEFT: Final = 4
-"""Of so many cores `auto` leaves one to others."""
 _ALONE: Final = "has no supervisor: stop it, and start it with --workers 2 or more"
 _WAIT_S: Final = 90.0
 _LOOK_S: Final = 0.5
@@ -47,10 +45,9 @@ def processes(text: str) -> int:
     Raise ArgumentTypeError."""
     if text != AUTO:
         return _count(text)
-    from moldau.runtime.children import core_count
+    from moldau.runtime.children import most_cores
 
-    cores = core_count()
-    return cores - cores // _CORES_LEFT
+    return most_cores()
 
 
 def add_workers(parser: ArgumentParser) -> None:
