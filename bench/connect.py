@@ -182,7 +182,7 @@ def tables() -> Iterator[Table]:
         "Create to running",
         "seconds",
         cases(scene.created),
-        [Goal("moldau", at_most=2)],
+        [Goal("moldau", at_most=0.4)],
         higher_is_better=False,
     )
     idle = Idle(scene.bootstrap, scene.folder)
