@@ -124,8 +124,8 @@ def installed_packages(path: Sequence[str] | None = None) -> Iterator[Package]:
     from importlib.metadata import distributions
 
     for each in distributions(path=list(parts)):
-        path = getattr(each, "_path", None) or each.locate_file("")
-        yield ForeignPackage(str(path), each)
+        folder = getattr(each, "_path", None) or each.locate_file("")
+        yield ForeignPackage(str(folder), each)
 
 
 def version_of(distribution: str) -> str | None:

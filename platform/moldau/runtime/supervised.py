@@ -11,14 +11,20 @@ process nor a restart that is due.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.runtime.node_processes import NodeProcess, stop_all
-from moldau.runtime.restarts import RestartPolicy, Restarts
+from moldau.runtime.restarts import USAGE_ERROR, RestartPolicy, Restarts
 
 if TYPE_CHECKING:
-    from moldau.runtime.interface import Clock
+    from moldau.runtime.interface import Clock, Runtime
+
+_LOOK_S: Final = 0.1
+_STOP_S: Final = 60.0
+_FAILURES_MAX: Final = 5
+"""Of a group: after so many failures in a row the next start would fail as well."""
 
 
 class ProcessEnd(NamedTuple):
@@ -92,3 +98,40 @@ def stop_supervised(them: Iterable[Supervised], timeout_s: float) -> int:
             running.append(each.process)
             each.process = None
     return stop_all(running, timeout_s)
+
+
+class SupervisedGroup:
+    """Several commands that run side by side until one of them cannot run."""
+
+    def __init__(
+        self,
+        launches: Iterable[Callable[[], NodeProcess]],
+        runtime: Runtime,
+        report: Callable[[int, ProcessEnd], None],
+    ) -> None:
+        """`report` is called with the number and the end of each process that ends by itself."""
+        policy = RestartPolicy(failures_max=_FAILURES_MAX)
+        self._all = [Supervised(each, runtime.clock, policy) for each in launches]
+        self._runtime = runtime
+        self._report = report
+        self.failure: int | None = None
+        """The exit code of the process that cannot be restarted."""
+        self.killed = 0
+        """How many processes did not stop in time."""
+
+    async def run(self) -> None:
+        """Run until cancelled, or until one process cannot be restarted; then stop all."""
+        try:
+            for each in self._all:
+                each.start()
+            while self.failure is None:
+                await asyncio.sleep(_LOOK_S)
+                for index, each in enumerate(self._all):
+                    each.take_restart()
+                    end = each.take_end(is_failure=lambda code: code != USAGE_ERROR)
+                    if end is not None:
+                        self._report(index, end)
+                        if end.pause_ms is None:
+                            self.failure = end.code
+        finally:
+            self.killed = await self._runtime.run_blocking(stop_supervised, self._all, _STOP_S)

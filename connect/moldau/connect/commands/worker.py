@@ -101,7 +101,8 @@ def run_distributed(arguments: Namespace, context: Context) -> int:
 
 
 def _run_several(arguments: Namespace, context: Context) -> int:
-    from moldau.connect.commands.workers import ConnectWorkers, command_of
+    from moldau.connect.commands.workers import command_of
+    from moldau.runtime.node_processes import NodeProcess
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
 
@@ -114,14 +115,30 @@ def _run_several(arguments: Namespace, context: Context) -> int:
         raise UsageError("--workers: each worker has a port of its own: rest.advertised.port names "
                          "one for all; take it out, or start the workers one by one")  # fmt: skip
 
+    def launch(index: int) -> NodeProcess:
+        words = command_of(arguments, context, listen, index)
+        return NodeProcess(words, None, is_leashed=True, shares_output=True)
+
     async def main(runtime: Runtime) -> int:
         from moldau.runtime.signals import until_signal
+        from moldau.runtime.supervised import ProcessEnd, SupervisedGroup
 
         log = make_loggers(runtime, arguments, context).get("moldau.connect.workers")
-        words = partial(command_of, arguments, context, listen)
-        found = ConnectWorkers(words, arguments.workers, runtime, log)
-        await until_signal(found.run())
-        return found.code
+
+        def report(index: int, end: ProcessEnd) -> None:
+            what = "a worker has ended and starts again"
+            if end.pause_ms is None:
+                what = "a worker cannot run"
+            log.error(what, worker=index, end=end.how, in_ms=end.pause_ms)
+
+        launches = [partial(launch, index) for index in range(arguments.workers)]
+        group = SupervisedGroup(launches, runtime, report)
+        await until_signal(group.run())
+        if group.killed:
+            log.error("workers did not stop in time and were killed", workers=group.killed)
+        if group.failure is None:
+            return Exit.DONE
+        return Exit.MISUSED if group.failure == Exit.MISUSED else Exit.FAILED
 
     return run(main, node="connect")
 

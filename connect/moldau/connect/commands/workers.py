@@ -8,25 +8,13 @@ several times soon after its start: the next start would fail for the same reaso
 
 from __future__ import annotations
 
-import asyncio
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from moldau.cli.command import Context, Exit
-
-if TYPE_CHECKING:
-    from moldau.logging import Logger
-    from moldau.runtime import Runtime
-    from moldau.runtime.node_processes import NodeProcess
-    from moldau.runtime.supervised import Supervised
+from moldau.cli.command import Context
 
 WORKERS_MAX: Final = 1_000
 _AUTO: Final = "auto"
-_STOP_S: Final = 60.0
-_LOOK_S: Final = 0.1
-_FAILURES_MAX: Final = 5
 _PASSED: Final = ("bootstrap", "config", "otlp", "traces", "trace_ratio", "log_level")
 
 
@@ -42,63 +30,6 @@ def workers(text: str) -> int:
         return whole(1, WORKERS_MAX)(text)
     except ArgumentTypeError as error:
         raise ArgumentTypeError(f"{error}, and not {_AUTO}") from None
-
-
-class ConnectWorkers:
-    """Runs workers until it is cancelled, or one of them cannot run."""
-
-    def __init__(
-        self, words: Callable[[int], Sequence[str]], count: int, runtime: Runtime, log: Logger
-    ) -> None:
-        """`words(index)` is the command of worker number `index`, without `moldau`."""
-        from moldau.runtime.restarts import RestartPolicy
-        from moldau.runtime.supervised import Supervised
-
-        policy = RestartPolicy(failures_max=_FAILURES_MAX)
-        self._workers = [
-            Supervised(partial(_launch, words, index), runtime.clock, policy)
-            for index in range(count)
-        ]
-        self._runtime = runtime
-        self._log = log
-        self.code = Exit.DONE
-
-    async def run(self) -> None:
-        """Run until cancelled, or until a worker cannot be restarted; then stop all workers."""
-        from moldau.runtime.supervised import stop_supervised
-
-        try:
-            for each in self._workers:
-                each.start()
-            while self.code == Exit.DONE:
-                await asyncio.sleep(_LOOK_S)
-                for index, each in enumerate(self._workers):
-                    self._keep(index, each)
-        finally:
-            killed = await self._runtime.run_blocking(stop_supervised, self._workers, _STOP_S)
-            if killed:
-                self._log.error("workers did not stop in time", killed=killed)
-
-    def _keep(self, index: int, worker: Supervised) -> None:
-        from moldau.runtime.restarts import USAGE_ERROR
-
-        worker.take_restart()
-        end = worker.take_end(is_failure=lambda code: code != USAGE_ERROR)
-        if end is None:
-            return
-        if end.pause_ms is None:
-            self.code = Exit.MISUSED if end.code == USAGE_ERROR else Exit.FAILED
-            self._log.error("a worker cannot run", worker=index, end=end.how)
-        else:
-            self._log.error(
-                "a worker has ended and starts again", worker=index, end=end.how, in_ms=end.pause_ms
-            )
-
-
-def _launch(words: Callable[[int], Sequence[str]], index: int) -> NodeProcess:
-    from moldau.runtime.node_processes import NodeProcess
-
-    return NodeProcess(words(index), None, is_leashed=True, shares_output=True)
 
 
 def command_of(
