@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.connect.commands.workers import workers
+from moldau.connect.commands.worker import workers
 from moldau.runtime import children
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import children_of, wait_until

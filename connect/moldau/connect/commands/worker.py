@@ -1,20 +1,21 @@
 """`moldau connect run` and `moldau connect start`: a worker in this process, until a signal.
 
 Standard output shows only what a person needs to reach the worker; the log goes to standard error.
+With `--workers N` this process supervises N workers of one group, at ports in a row: one that ends
+by itself starts again, and all end with this process.
 The first SIGTERM, SIGINT or SIGHUP stops connectors in order, the second one at once.
 """
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
 from moldau.cli.otlp_options import add_otlp_option, add_trace_options
-from moldau.connect.commands.workers import workers
 
 if TYPE_CHECKING:
     from moldau.connect.server import ConnectWorker
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 DEFAULT_LISTEN = "127.0.0.1:8083"
+WORKERS_MAX: Final = 1_000
+_AUTO: Final = "auto"
+_PASSED: Final = ("bootstrap", "config", "otlp", "traces", "trace_ratio", "log_level")
 
 
 def configure(actions: Any) -> None:
@@ -101,7 +105,6 @@ def run_distributed(arguments: Namespace, context: Context) -> int:
 
 
 def _run_several(arguments: Namespace, context: Context) -> int:
-    from moldau.connect.commands.workers import command_of
     from moldau.runtime.node_processes import NodeProcess
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
@@ -228,6 +231,39 @@ def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Lo
 
 
 # Arguments
+
+
+def workers(text: str) -> int:
+    """Return a number of workers, or for `auto` most cores. Raise ArgumentTypeError."""
+    if text == _AUTO:
+        from moldau.runtime.children import most_cores
+
+        return most_cores()
+    from moldau.cli.numbers import whole
+
+    try:
+        return whole(1, WORKERS_MAX)(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, and not {_AUTO}") from None
+
+
+def command_of(
+    arguments: Namespace, context: Context, listen: tuple[str, int], index: int
+) -> list[str]:
+    """Return the command line of one worker: that of the supervisor, with an address of its own. A
+    port that the system chooses is another one for each worker by itself."""
+    host, port = listen
+    where = f"[{host}]" if ":" in host else host
+    words = ["connect", "start", "--listen", f"{where}:{port + index if port else 0}"]
+    if context.profile_name is not None:
+        words += ["--profile", context.profile_name]
+    for name in _PASSED:
+        if (value := getattr(arguments, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    for each in arguments.set:
+        words += ["--set", each]
+    return [*words, *(f"--{name.replace('_', '-')}" for name in ("log_json", "debug")
+                      if getattr(arguments, name, False))]  # fmt: skip
 
 
 def settings_given(arguments: Namespace, context: Context, files: Files) -> dict[str, str]:
