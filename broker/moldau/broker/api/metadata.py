@@ -52,8 +52,8 @@ _LISTENER_NOT_FOUND_SINCE: Final = 6
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 _IDS_SINCE: Final = 12
 REFRESH_MS: Final = 10
-"""How long this node waits before it answers a client that asks for topics again on a connection: it
-may have lost a broker, and this node hears of that at about the same time."""
+"""How long this node waits before it answers a client that asks for topics again on a connection.
+It may have lost a broker, and this node hears of that at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)
