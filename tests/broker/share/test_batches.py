@@ -24,7 +24,7 @@ def slice_of(folder: Path) -> LogSlice:
         data += encode_batch([(0, None, b"value", ())] * 10, first, producer=producer)
     path = folder / "log"
     path.write_bytes(data)
-    return LogSlice(SegmentFile(RealFiles().open(path)), 0, len(data))
+    return LogSlice(SegmentFile(RealFiles().open(str(path))), 0, len(data))
 
 
 @pytest.mark.parametrize(
