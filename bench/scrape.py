@@ -17,8 +17,8 @@ from typing import Final, cast
 from moldau.broker.exposition.node import ObservedBroker
 from moldau.broker.exposition.page import Page
 from moldau.broker.exposition.scrape import SLICE_NS, Scraper
+from moldau.broker.main.embedded import EmbeddedNode
 from moldau.broker.replication.traffic import TopicTraffic
-from moldau.broker.server.embedded import EmbeddedNode
 from moldau.client import Admin, NewTopic
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
@@ -81,6 +82,12 @@ def test_a_stream_is_made_tested_run_changed_and_run_again(tmp_path: Path) -> No
 
         shown = page(f"{running.place('console')}/streams/word_count/stores/counts")
         assert "<code>a</code>" in shown
+
+        charts = f"{running.place('console')}/charts/topic/lines"
+        wait_until(
+            lambda: "the nodes' own numbers" in html.unescape(page(charts)), "past", PATIENCE_S
+        )
+        assert {"Bytes a second: ", "Lag: "} <= set(re.findall("<figcaption>(.*?)<", page(charts)))
 
         save(module, f"{text}\nthis is no Python\n")
         told = running.until("waiting for the next change")

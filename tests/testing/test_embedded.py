@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import threading
 from contextlib import ExitStack
+from urllib.request import urlopen
 
 import pytest
 
@@ -15,6 +17,7 @@ from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.declare import Response
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import run
 from moldau.runtime.threaded import ThreadedRuntime
 from moldau.testing import EmbeddedBroker, EmbeddedBrokerMisused, SyncEmbeddedBroker
@@ -48,6 +51,17 @@ def test_a_broker_on_the_callers_loop(arena: str) -> None:
         assert not runtime.files.exists(directory)
 
     play(arena, scenario)
+
+
+def test_metrics_are_served_where_the_settings_say_until_the_broker_stops() -> None:
+    (port,) = free_ports(1)
+    with SyncEmbeddedBroker({"moldau.metrics.listener": f"127.0.0.1:{port}"}):
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
+            assert answer.status == 200
+        with urlopen(f"http://127.0.0.1:{port}/history", timeout=30) as answer:
+            assert json.load(answer)["node"] == 1
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        pass
 
 
 def test_a_broker_in_a_thread() -> None:

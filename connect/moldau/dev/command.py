@@ -190,6 +190,7 @@ class Dev:
         from moldau.cli.commands.registry_place import URL
         from moldau.connect.herder.herder import forever
         from moldau.console.apis.connect import CONNECT
+        from moldau.console.apis.nodes import LISTENER as METRICS
         from moldau.console.apis.services import PIPELINES, STREAMS
         from moldau.console.server import connection_of, serving
         from moldau.runtime.node_processes import free_ports
@@ -197,8 +198,14 @@ class Dev:
 
         async with AsyncExitStack() as stack:
             _check_port(self._port)
-            kept = EmbeddedBroker(directory=f"{self._directory}/broker", port=self._port)
-            broker = await stack.enter_async_context(kept)
+            metrics, shown_at = free_ports(2)
+            broker = await stack.enter_async_context(
+                EmbeddedBroker(
+                    {METRICS: f"127.0.0.1:{metrics}"},
+                    directory=f"{self._directory}/broker",
+                    port=self._port,
+                )
+            )
             clients = {"bootstrap.servers": broker.bootstrap_servers}
             lines = [f"bootstrap  {broker.bootstrap_servers}"]
             if project.brings_worker:  # it is told where to listen before it starts
@@ -209,10 +216,9 @@ class Dev:
             shown = {**clients, CONNECT: f"http://{worker}"}
             if registry is not None:
                 shown[URL] = await stack.enter_async_context(self._registry(clients, registry))
-            port = free_ports(1)[0]
             if project.app is not None or project.pipeline is not None:
                 kind = STREAMS if project.app is not None else PIPELINES
-                shown[kind] = f"{project.shown_as}=http://127.0.0.1:{port}"
+                shown[kind] = f"{project.shown_as}=http://127.0.0.1:{shown_at}"
             connection = connection_of(self._runtime, shown, broker.topics)
             pages = serving(self._runtime, connection, console)
             address = await stack.enter_async_context(pages)
@@ -227,7 +233,7 @@ class Dev:
                 self._report(each)
             if project.title is None:
                 await forever()
-            await self._app(project, broker.bootstrap_servers, rest, port)
+            await self._app(project, broker.bootstrap_servers, rest, shown_at)
 
     def _report(self, line: str) -> None:
         with suppress(BrokenPipeError):

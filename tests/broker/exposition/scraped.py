@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 
 from moldau.broker.exposition.application import make_application
 from moldau.broker.exposition.node import ObservedBroker
+from moldau.broker.main.embedded import EmbeddedNode
 from moldau.broker.server import Broker
-from moldau.broker.server.embedded import EmbeddedNode
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 

@@ -212,7 +212,7 @@ async def _serve(
     )
     out = context.out
     async with AsyncExitStack() as closing:
-        served = _sampled(runtime, settings, loggers, out)
+        served = sampler(runtime, settings, loggers, out)
         pushed = _metrics_pushed(runtime, otlp, loggers)
         both = (await closing.enter_async_context(each) for each in (served, pushed))
         observers = [each async for each in both if each is not None]
@@ -224,7 +224,7 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _sampled(
+async def sampler(
     runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO
 ) -> AsyncIterator[Observer | None]:
     """Tell about the node: a shard tells its supervisor, another node serves its metrics."""
