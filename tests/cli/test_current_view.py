@@ -140,7 +140,7 @@ def test_a_topic_that_brokers_hear_of_late_leaves_too(monkeypatch: pytest.Monkey
     cluster = LateBroker()
     code, out, err = drained(cluster, monkeypatch)
     assert (code, out) == (0, "broker 3 has no replicas\n")
-    assert "1 partitions leave broker 3" in err
+    assert "1 partition leaves broker 3" in err
     assert cluster.replicas == {"late": [1, 2]}
     assert cluster.looks_at_disk == 3, "until its disk has nothing of it"
 

@@ -31,7 +31,7 @@ def test_partitions_move_by_a_plan(three: Cluster, tmp_path: Path) -> None:
     assert all({*each["replicas"]} == {2, 3} for each in json.loads(made.out)["partitions"])
     done = shell("reassign", "execute", str(plan), "--throttle", "10000000", "--wait")
     assert done.code == 0, done
-    assert "4 of 4 partitions have moved" in done.err
+    assert "moved 4 of 4 partitions" in done.err
     assert '"topic":"moving"' in done.err  # how to go back
     eventually(lambda: [{*each} for each in replicas_of(shell, "moving")] == [{2, 3}] * 4)
     checked = shell.good("reassign", "verify", str(plan))

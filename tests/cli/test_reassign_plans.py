@@ -63,7 +63,9 @@ def test_a_broker_that_is_left_out_gets_rid_of_its_replicas_and_others_stay() ->
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    with pytest.raises(UsageError, match="t-0 shall have 3 replicas, and there are 2 brokers"):
+    with pytest.raises(
+        UsageError, match="t-0 shall have 3 replicas, and there is room on 2 brokers"
+    ):
         spread({("t", 0): (1, 2)}, Brokers({1: None, 2: None}), 3)
 
 

@@ -81,7 +81,7 @@ def test_dead_letters_are_replayed_and_a_key_is_looked_up_with_the_keyboard(show
             await page.get_by_role("heading", name="Preview of the replay").wait_for()
             await without_findings(page, "preview")
             await page.get_by_role("button", name="Replay 1").press("Enter")
-            await page.get_by_text("Replayed 1 records").wait_for()
+            await page.get_by_text("Replayed 1 record").wait_for()
             await page.goto("/streams/words/stores/counts")
             await page.get_by_label("Key", exact=True).focus()
             await page.keyboard.type("w07")

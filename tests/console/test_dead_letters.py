@@ -121,7 +121,7 @@ async def replays_one_elsewhere(client: httpx2.AsyncClient, servers: str) -> Non
     preview = await client.post(f"{PAGE}/plan", data=picked)
     assert Cells(preview.text).row("repaired") == ["repaired", "1"]
     done = await client.post(f"{PAGE}/replay", data=preview_of(preview))
-    assert "Replayed 1 records" in done.text
+    assert "Replayed 1 record" in done.text
     ((_, _, rest),) = await records(servers, "repaired", 1)
     assert rest in [(b"k", value, HEADERS) for value in BROKEN]
     for to, status, text in (

@@ -19,7 +19,7 @@ def test_what_is_copied_counts_from_where_the_run_began() -> None:
     ready = progress.ready()
 
     assert (ready.copied, ready.left) == (13, 2)
-    assert ready.line(2.0) == "1 topics, 2 partitions: 13 copied (6/s), 2 to go"
+    assert ready.line(2.0) == "1 topic, 2 partitions: 13 copied (6/s), 2 to go"
     assert not ready.is_done
 
 

@@ -40,7 +40,7 @@ def test_once_copies_the_rest_and_fails_if_a_copy_is_refused(
     done = mirrored(tmp_path, "--from", source, "--to", target, *words)
 
     assert done.returncode == 1, done.stderr
-    assert f"moldau: source->target: {TOO_LONG}: 1 topics are not copied" in done.stderr
+    assert f"moldau: source->target: {TOO_LONG}: 1 topic is not copied" in done.stderr
     assert len(read(target, "source.orders")) == 20
 
     other = mirrored(tmp_path, "--from", target, "--to", target, *words)

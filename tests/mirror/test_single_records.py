@@ -32,7 +32,7 @@ def test_records_that_a_transform_looks_at_are_the_same(tmp_path: Path) -> None:
         done = mirrored(tmp_path, *words, *settings, "--once")
 
         assert done.returncode == 0, done.stderr
-        assert done.stdout.endswith("1 groups, 1 offsets set on the target\n")
+        assert done.stdout.endswith("1 group, 1 offset set on the target\n")
         assert list(map(copied, read(target, "source.routed"))) == list(
             map(copied, read(source, "orders"))
         )

@@ -31,7 +31,7 @@ def test_the_text_and_the_picture_follow_the_records_of_a_sink() -> None:
     ).replace("  counts:", "  dead: {partitions: 1}\n  counts:")
 
     assert pipeline_text(read(writing).pipeline).endswith(
-        "        -> write-counts  sink FileStreamSink\n          -> dead  topic, 1 partitions\n"
+        "        -> write-counts  sink FileStreamSink\n          -> dead  topic, 1 partition\n"
     )
     root = ET.fromstring(pipeline_svg(read(writing).pipeline))  # noqa: S314 - our own
     arrows = [each for each in root.iter(f"{_SVG}path") if each.get("style") is None]

@@ -80,7 +80,7 @@ def test_plan_and_pictures_show_it() -> None:
     assert step.note == "large.py, on Spark local[2]"
     assert pipeline_text(pipeline) == (
         "pipeline orders\n"
-        "orders  topic, 1 partitions, external\n"
+        "orders  topic, 1 partition, external\n"
         "  -> large-orders  job large.py, on Spark local[2]\n"
         "    -> large  topic, 2 partitions\n"
         "      -> write  sink FileStreamSink\n"

@@ -17,6 +17,7 @@ from moldau.client.sync import Admin, Consumer, Producer
 from moldau.config import SettingTable
 from moldau.config.problems import BadSettings
 from moldau.connect.api import ConnectError, Problem, RetriableError
+from moldau.errors.amounts import counted
 from moldau.errors.codes import ErrorCode
 from moldau.mirror.topics import Route
 from moldau.operations.hidden import HiddenNames, check_chosen_visible
@@ -161,7 +162,8 @@ def ensure_compacted(admin: Admin, topic: str, replicas: int, setting: str) -> N
             return
         if error.code is ErrorCode.INVALID_REPLICATION_FACTOR:
             raise ConnectError(
-                f"the topic {topic} cannot have {replicas} replicas -> set {setting} to the "
+                f"the topic {topic} cannot have {counted(replicas, 'replica')} -> set "
+                f"{setting} to the "
                 "number of brokers or less; -1 takes the cluster's default"
             ) from error
         raise as_connect_error(error, f"the topic {topic} cannot be created") from error

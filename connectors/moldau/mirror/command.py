@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
+from moldau.errors.amounts import counted
 from moldau.mirror.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -133,7 +134,9 @@ def _preview(flows: list[Flow], context: Context) -> int:
         if not flow.copies:
             continue
         found = preview(flow)
-        write_lines(context.out, [f"{flow.name}: {len(found.rows)} topics; nothing was done"])
+        write_lines(
+            context.out, [f"{flow.name}: {counted(len(found.rows), 'topic')}; nothing was done"]
+        )
         write_table(context.out, HEADER, found.rows)
         if found.groups:
             write_lines(context.out, [f"groups: {', '.join(found.groups)}"])

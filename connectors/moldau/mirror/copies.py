@@ -18,6 +18,7 @@ from moldau.client import (
 )
 from moldau.client.sync import Admin, SecurityAdmin
 from moldau.connect.api import ConnectError
+from moldau.errors.amounts import counted
 from moldau.errors.codes import ErrorCode
 from moldau.mirror.clusters import as_connect_error
 from moldau.mirror.settings import SourceMirrorConfig
@@ -103,7 +104,8 @@ class TopicCopies:
                 _log.info("created %s with %d partitions", remote, wanted[remote])
             elif result.code is ErrorCode.INVALID_REPLICATION_FACTOR:
                 raise ConnectError(
-                    f"{remote} cannot have {replicas} replicas -> set replication.factor to the "
+                    f"{remote} cannot have {counted(replicas, 'replica')} -> set "
+                    "replication.factor to the "
                     "number of the target's brokers or less; -1 takes its default"
                 ) from result
             elif result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -119,7 +121,8 @@ class TopicCopies:
         if not self.refused:
             return None
         topic, reason = next(iter(self.refused.items()))
-        return f"{len(self.refused)} topics are {NOT_COPIED}, such as {topic}: {reason}"
+        topics = counted(len(self.refused), "topic is", "topics are")
+        return f"{topics} {NOT_COPIED}, such as {topic}: {reason}"
 
     def _settings_of(self, topic: str) -> dict[str, str]:
         with_defaults = self._config.defaults_from == "source"

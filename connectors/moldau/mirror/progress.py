@@ -15,6 +15,7 @@ from dataclasses import field
 
 from moldau.client import TopicPartition
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -39,7 +40,8 @@ class Ready:
         """Return the progress as one line; `seconds` since the start."""
         rate = self.copied / seconds if seconds > 0 else 0.0
         return (
-            f"{self.topics} topics, {self.partitions} partitions: {self.copied:,} copied "
+            f"{counted(self.topics, 'topic')}, {counted(self.partitions, 'partition')}: "
+            f"{self.copied:,} copied "
             f"({rate:,.0f}/s), {self.left:,} to go"
         )
 

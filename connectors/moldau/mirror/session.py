@@ -12,6 +12,7 @@ from moldau.cli.command import Context, Exit
 from moldau.client import ErrorCode, KafkaError
 from moldau.connect.api import ConnectError
 from moldau.connect.installed.plugins import resolved
+from moldau.errors.amounts import counted
 from moldau.mirror.clusters import ensure_compacted, open_admin, open_producer
 from moldau.mirror.flows import CHECKPOINT, SOURCE, Flow
 from moldau.mirror.group_offsets import GroupOffsets, chosen_groups
@@ -76,7 +77,11 @@ def _finish_groups(flows: list[Flow], context: Context) -> None:
     for flow in flows:
         if CHECKPOINT in flow.connectors:
             groups, offsets = set_group_offsets(flow)
-            _write(context, f"{flow.name}: {groups} groups, {offsets} offsets set on the target")
+            _write(
+                context,
+                f"{flow.name}: {counted(groups, 'group')}, {counted(offsets, 'offset')} set on "
+                "the target",
+            )
 
 
 def _write(context: Context, line: str) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from moldau.errors.amounts import counted
+
 
 class MissedRecords:
     """The counts of all parts of a pipeline, over the restarts of parts and of `run`."""
@@ -53,7 +55,7 @@ class MissedRecords:
 
 def missed_text(count: int) -> str:
     """Return what happened to these records, and what to do."""
-    records = "1 record was" if count == 1 else f"{count:,} records were"
+    records = counted(count, "record was", "records were")
     return (
         f"{records} deleted before this part read them -> set retention.ms of its topics to the "
         "longest delay, or to -1"

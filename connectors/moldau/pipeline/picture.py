@@ -12,6 +12,7 @@ from html import escape
 
 from moldau.deferred import dataclass
 from moldau.diagrams import TIP, columns, curve, cut
+from moldau.errors.amounts import counted
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.status import HEALTHY, StatusRow
 
@@ -100,7 +101,7 @@ def _with_numbers(
             found[key] = replace(found[key], numbers=", ".join(numbers), is_wrong=is_wrong)
     for topic, count in records.items():
         if (key := f"topic {topic}") in found:
-            found[key] = replace(found[key], numbers=f"{count:,} records")
+            found[key] = replace(found[key], numbers=counted(count, "record"))
     return found
 
 
@@ -217,7 +218,7 @@ class _Tree:
             return
         self._drawn.add(f"topic {name}")
         topic = self._topics.get(name)
-        count = "" if topic is None else f", {topic.partitions or 1} partitions"
+        count = "" if topic is None else f", {counted(topic.partitions or 1, 'partition')}"
         external = ", external" if topic is not None and topic.is_external else ""
         yield f"{indent}{name}  topic{count}{external}"
         for reader in self._pipeline.readers_of(name):

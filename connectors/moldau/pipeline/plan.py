@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from moldau.connect.config.kinds import HIDDEN
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 from moldau.operations.connectors import compare as compare_connectors
 from moldau.operations.connectors import without_secrets
 from moldau.operations.plan import Action, Change, PlanStep, count_of, plan_json, plan_lines
@@ -183,7 +184,8 @@ def _topic(topic: Topic, facts: Facts) -> PlanStep:
     note = "external: made here only to try the pipeline" if topic.is_external else ""
     if found is not None and topic.replication not in (None, found.replication):
         note = (
-            f"it has {found.replication} replicas, not {topic.replication}: `run` does not change "
+            f"it has {counted(found.replication, 'replica')}, not {topic.replication}: `run` "
+            "does not change "
             "that"
         )
     return replace(step, note=note)

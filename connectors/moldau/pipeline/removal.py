@@ -19,6 +19,7 @@ from moldau.cli.command import UsageError
 from moldau.config.file_problems import nearest
 from moldau.connect.installed.plugins import resolved
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 from moldau.pipeline.cluster import Cluster
 from moldau.pipeline.commandlines import LOCAL, broker_words
 from moldau.pipeline.data_directory import DataDirectory, PipelineFailed, RunState
@@ -260,7 +261,7 @@ def reset_part(
     if not problems:
         deleted = [f"the group {part.group}"] if part.group in existing.groups else []
         if topics := existing.topics.intersection(makes):
-            deleted.append("1 topic" if len(topics) == 1 else f"{len(topics)} topics")
+            deleted.append(counted(len(topics), "topic"))
         if kept:
             is_on_spark = isinstance(part, App) and part.is_on_spark
             deleted.append("its checkpoint" if is_on_spark else "its stores")

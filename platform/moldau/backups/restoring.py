@@ -37,6 +37,7 @@ from moldau.client.admin.transactions import TransactionAdmin
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.offsets import LATEST, list_offsets
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.operations import acls, quotas
@@ -200,7 +201,8 @@ class _Restore:
         await all_of(map(self._restore_topic, manifest.topics))
         if self._restored.kept:
             self._restored.notes.append(
-                f"{self._restored.kept} topics were there and whole, and are left as they were"
+                f"{counted(self._restored.kept, 'topic')} that were there and whole are left "
+                "as they were"
             )
         if is_empty and min(self._next_producer_ids, default=0):
             self._restored.notes.append(
@@ -328,7 +330,8 @@ class _Restore:
             if error.code is not ErrorCode.SECURITY_DISABLED:
                 raise
             self._restored.notes.append(
-                f"left out {len(rules)} rules: these brokers decide by none (authorizer.class.name)"
+                f"left out {counted(len(rules), 'rule')}: these brokers decide by none "
+                "(authorizer.class.name)"
             )
             return
         for step in steps:

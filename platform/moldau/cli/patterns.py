@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.deferred import deferred_pattern
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.client import Admin, Consumer, Topic
@@ -86,5 +87,5 @@ def note_of(words: Sequence[str], topics: Sequence[str]) -> list[str]:
         return []
     names = ", ".join(topics[:_SHOWN])
     more = f" and {len(topics) - _SHOWN} more" if len(topics) > _SHOWN else ""
-    count = "1 topic" if len(topics) == 1 else f"{len(topics)} topics"
+    count = counted(len(topics), "topic")
     return [f"reads {count}: {names}{more}; topics that are created later are not read"]

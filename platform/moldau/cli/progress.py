@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.cli.output import write_above, write_lines
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -106,7 +107,8 @@ class Progress(AbstractContextManager["Progress"]):
         """Return one line with the count, the size, the time and the rates."""
         seconds = self.seconds
         return (
-            f"{self._verb} {self.records:,} records ({self.size_bytes / _MIB:,.1f} MiB) in "
+            f"{self._verb} {counted(self.records, 'record')} ({self.size_bytes / _MIB:,.1f} "
+            "MiB) in "
             f"{seconds:.2f} s: {self.records / seconds:,.0f} records/s, "
             f"{self.size_bytes / _MIB / seconds:,.1f} MiB/s"
         )

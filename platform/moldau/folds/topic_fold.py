@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from moldau.client import Admin, Consumer, KafkaError, Sent, TopicPartition
 from moldau.client.base.offsets import LATEST
+from moldau.errors.amounts import counted
 from moldau.folds.progress import FoldProgress
 from moldau.folds.topic import FoldTopic, ensure_topic
 from moldau.logging import Logger
@@ -159,7 +160,7 @@ class TopicFold:
             troubles = "".join(f": {each}" for each in self._consumer.troubles().values())
             raise TimeoutError(
                 f"{self.topic.title} ({self.topic.name}) was not read to its end within "
-                f"{patience_s:g} s, {left} offsets are left{troubles}"
+                f"{patience_s:g} s, left: {counted(left, 'offset')}{troubles}"
             ) from None
 
     async def _read_on(self) -> None:

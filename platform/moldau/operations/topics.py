@@ -15,6 +15,7 @@ from moldau.client.admin.topics import BROKER_DEFAULT, NewTopic
 from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.deferred import dataclass
 from moldau.errors import without_frames
+from moldau.errors.amounts import counted
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
 from moldau.operations.plan import Action, Change, PlanStep
@@ -108,12 +109,13 @@ def compare(
 def _impossible(name: str, spec: TopicSpec, found: FoundTopic) -> str:
     if spec.partitions is not None and spec.partitions < found.partitions:
         return (
-            f"it has {found.partitions} partitions, and a topic cannot lose any: write "
+            f"it has {counted(found.partitions, 'partition')}, and a topic cannot lose any: write "
             f"partitions: {found.partitions}, or delete and create it"
         )
     if spec.replication is not None and spec.replication != found.replication:
         return (
-            f"it has {found.replication} replicas: `moldau reassign plan {name} --replicas "
+            f"it has {counted(found.replication, 'replica')}: `moldau reassign plan {name} "
+            "--replicas "
             f"{spec.replication}` plans that move, or write replication: {found.replication}"
         )
     return ""
@@ -262,7 +264,7 @@ def _emptying(
         if begin < end
     ]
     count = sum(end - begin for begin, end in known.values())
-    note = f"{count:,} records at most" if changes else "it is empty"
+    note = f"{counted(count, 'record')} at most" if changes else "it is empty"
     return PlanStep(Action.REMOVE if changes else Action.KEEP, RECORDS, name, tuple(changes), note)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from moldau.deferred import dataclass
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 
 
 class StreamsError(MoldauError):
@@ -52,7 +53,8 @@ class UnfitTopic(TopologyError):
 
     def __init__(self, topic: str, partitions: int, needed: int) -> None:
         super().__init__(
-            f"the topic {topic} has {partitions} partitions and the app now needs {needed}: the "
+            f"the topic {topic} has {counted(partitions, 'partition')} and the app now needs "
+            f"{needed}: the "
             "number of partitions of an input has changed; stop all workers, then delete the topic "
             "and the local state, or give the input its old number"
         )

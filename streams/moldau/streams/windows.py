@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 from moldau.streams.durations import Duration, in_words, milliseconds
 from moldau.streams.problems import TopologyError
 
@@ -85,7 +86,7 @@ class CountWindows:
         return str(self)
 
     def __str__(self) -> str:
-        return f"{self.size} records every {self.advance}"
+        return f"{counted(self.size, 'record')} every {self.advance}"
 
 
 Windows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows | CountWindows

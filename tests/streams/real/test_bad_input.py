@@ -101,7 +101,7 @@ def test_an_input_with_another_number_of_partitions(moldau: MoldauBroker, tmp_pa
         admin.create_partitions(f"{app.name}-lines", 2)
 
     assert last_line(app, app.start()) == (
-        f"moldau: the topic {app.name}-counts-repartition has 1 partitions and the app now needs "
+        f"moldau: the topic {app.name}-counts-repartition has 1 partition and the app now needs "
         "2: the number of partitions of an input has changed; stop all workers, then delete the "
         "topic and the local state, or give the input its old number"
     )

@@ -52,6 +52,7 @@ from moldau.broker.log.segment import INDEX_KINDS, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.deferred import dataclass
 from moldau.errors import CorruptLog, CorruptRecord
+from moldau.errors.amounts import counted
 from moldau.errors.codes import KafkaError
 from moldau.records import Batch, BatchHeader
 from moldau.runtime.files import Files
@@ -373,7 +374,7 @@ class _Opener:
             segment.forget()
         self._files.sync_dir(self._directory)
         aside = f"{segments[0].log_path} to {segments[-1].log_path}"
-        self._notes.append(f"{len(segments)} segments are set aside: {aside}")
+        self._notes.append(f"set aside {counted(len(segments), 'segment')}: {aside}")
 
     def _unused_suffix(self, segment: Segment) -> str:
         """Return an ending not in use yet: files that were set aside under this name before stay as

@@ -9,6 +9,7 @@ from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit
 from moldau.cli.numbers import whole
 from moldau.errors import ConfigError
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
@@ -80,7 +81,7 @@ class CertCommand:
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError("the file cannot be written", path=path, why=why) from error
-        context.out.write(f"{path}: valid for {days} days, as User:CN={name}\n")
+        context.out.write(f"{path}: valid for {counted(days, 'day')}, as User:CN={name}\n")
         return Exit.DONE
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.broker.main.log_batches import Item
@@ -57,7 +58,7 @@ class LogCommand:
             context.err.write("moldau: no file of a log is there\n")
             return Exit.FAILED
         if problems:
-            context.err.write(f"moldau: {problems} problems\n")
+            context.err.write(f"moldau: {counted(problems, 'problem')}\n")
             return Exit.FAILED
         return Exit.DONE
 

@@ -15,6 +15,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.names import topic_name
 from moldau.cli.numbers import binary_size, whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -152,7 +153,7 @@ def _status(arguments: Namespace, context: Context) -> int:
 
 def _warn_of_damage(context: Context, remote: RemoteFacts) -> None:
     if remote.damaged:
-        line = f"moldau: {remote.damaged} records of remote segments cannot be read"
+        line = f"moldau: {counted(remote.damaged, 'record')} of remote segments cannot be read"
         write_lines(context.err, [f"{line}: moldau log dump shows them"])
 
 
@@ -284,7 +285,8 @@ def _await_copies(
         pending = {each.where: each.pending or 0 for each in found if each.where in ends}
         left = sum(max(end - pending.get(where, 0), 0) for where, end in ends.items())
         if left and left != shown:
-            write_lines(context.err, [f"moldau: {left} records wait for their copy"])
+            wait = counted(left, "record waits", "records wait")
+            write_lines(context.err, [f"moldau: {wait} for their copy"])
             shown = left
         if not left or clock.monotonic() >= until:
             return {where: pending.get(where, 0) for where in ends}
@@ -421,8 +423,9 @@ def _write_verified(arguments: Namespace, context: Context, done: Comparison, wh
         write_table(context.out, header, [(str(n), name, what) for n, name, what in found])
     size = binary_size(done.stored_bytes)
     lines = [
-        f"{arguments.topic} in {where}: {done.segments} segments, {done.objects} objects, {size}; "
-        + (f"{len(found)} problems" if found else "all as it should be")
+        f"{arguments.topic} in {where}: {counted(done.segments, 'segment')}, "
+        f"{counted(done.objects, 'object')}, {size}; "
+        + (counted(len(found), "problem") if found else "all as it should be")
     ]
     if done.unopened:
         lines.append(f"of {done.unopened} encrypted segments the logs' sizes need --keys")

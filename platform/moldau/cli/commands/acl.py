@@ -18,6 +18,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import on_cluster
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.client.admin.security import Acl, AclFilter
@@ -95,7 +96,7 @@ def _remove(arguments: Namespace, context: Context) -> int:
     _write(arguments, context, gone)
     if len(gone) < len(rules):
         context.err.write(
-            f"moldau: {len(rules) - len(gone)} of {len(rules)} rules were not there\n"
+            f"moldau: {len(rules) - len(gone)} of {counted(len(rules), 'rule')} were not there\n"
         )
         return Exit.FAILED
     return Exit.DONE
@@ -154,7 +155,7 @@ def _suggest(arguments: Namespace, context: Context) -> int:
             "address of the client changes\n"
         )
     if found.bad_lines:
-        context.err.write(f"moldau: {found.bad_lines} lines are no decisions\n")
+        context.err.write(f"moldau: no decision is in {counted(found.bad_lines, 'line')}\n")
     if found.unwritten:
         context.err.write(
             f"moldau: {found.unwritten} denied requests are not in the log, because their clients "

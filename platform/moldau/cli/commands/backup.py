@@ -13,6 +13,7 @@ from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.backups.taking import TakenBackup
@@ -62,10 +63,11 @@ def _report(arguments: Namespace, context: Context, taken: TakenBackup) -> None:
         )
         return
     lines = [
-        f"backed up {len(manifest.topics)} topics and {len(manifest.groups)} groups as "
+        f"backed up {counted(len(manifest.topics), 'topic')} and "
+        f"{counted(len(manifest.groups), 'group')} as "
         f"{taken.name}",
         f"{size / _MIB:,.1f} MiB, of which {taken.new_bytes / _MIB:,.1f} MiB are new, in "
-        f"{taken.new_chunks} objects",
+        f"{counted(taken.new_chunks, 'object')}",
     ]
     if taken.copied_chunks:
         lines.append(
@@ -74,7 +76,8 @@ def _report(arguments: Namespace, context: Context, taken: TakenBackup) -> None:
         )
     if taken.not_copied:
         lines.append(
-            f"remote segments were read through the brokers ({len(taken.not_copied)} times): "
+            f"remote segments were read through the brokers "
+            f"({counted(len(taken.not_copied), 'time')}): "
             f"{taken.not_copied[0]}"
         )
     lines += [f"{name} was deleted meanwhile" for name in sorted(taken.gone)]

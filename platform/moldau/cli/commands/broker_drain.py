@@ -33,6 +33,7 @@ from moldau.cli.commands.reassign_plan import (
 )
 from moldau.cli.output import write_lines
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 from moldau.operations.hidden import check_all_visible
 
 if TYPE_CHECKING:
@@ -125,7 +126,11 @@ def _move(
     admin: OpenClient[Admin],
     goal: Mapping[Place, Replicas],
 ) -> int:
-    write_lines(context.err, [f"moldau: {len(goal)} partitions leave broker {arguments.broker}"])
+    leave = counted(len(goal), "partition leaves", "partitions leave")
+    write_lines(
+        context.err,
+        [f"moldau: {leave} broker {arguments.broker}"],
+    )
     if arguments.throttle is not None:
         set_throttle(admin, current_replicas(admin, context), goal, arguments.throttle)
     code = start_moves(admin, context, goal)

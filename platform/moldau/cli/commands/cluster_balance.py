@@ -26,6 +26,7 @@ from moldau.cli.commands.reassign_plan import Place, Replicas, plan_text
 from moldau.cli.numbers import binary_size, whole
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.client import Admin
@@ -182,7 +183,8 @@ def _show(
         write_lines(context.out, ["nothing is to be moved"])
         return
     count = facts["moved_replicas"]
-    line = f"{len(goal)} partitions change: {count} replicas move, {binary_size(moved_bytes)}"
+    changes, moves = counted(len(goal), "partition"), counted(count, "replica")
+    line = f"changes: {changes}; moves: {moves}, {binary_size(moved_bytes)}"
     write_lines(context.out, [line])
     if not facts["level"]:
         near = "no move brings the disks nearer, without fewer racks or a broker that has more"
@@ -195,7 +197,8 @@ def _end_earlier(admin: OpenClient[Admin], context: Context) -> None:
     """Wait for moves that go on already, and remove the throttle of a call that was cut short."""
     moving = admin.run(lambda client: client.list_partition_reassignments())
     if moving:
-        write_lines(context.err, [f"moldau: {len(moving)} partitions move already; waits for them"])
+        move = counted(len(moving), "partition moves", "partitions move")
+        write_lines(context.err, [f"moldau: {move} already; waits for them"])
         wait_until_moved(admin, context, {(at.topic, at.partition) for at in moving})
     if any(admin.run(_is_throttled(each)) for each in known_brokers(admin).racks):
         topics = admin.run(lambda client: client.list_topics(internal=True))

@@ -16,6 +16,7 @@ from json import loads
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import UsageError
+from moldau.errors.amounts import counted
 from moldau.expressions import Expression, ExpressionError, ExpressionFailed, member
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class RecordFilter:
         if self._first is None:
             return None
         place, reason = self._first
-        count = "1 record was" if self._failed == 1 else f"{self._failed} records were"
+        count = counted(self._failed, "record was", "records were")
         return f"{count} left out, the first at {place}: {reason}"
 
 

@@ -23,6 +23,7 @@ from moldau.cli.commands.cluster_connection import (
 from moldau.cli.doctor.finding import GROUP, Finding, Verdict
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.cli.doctor.installed import Installation
@@ -179,12 +180,9 @@ def _write(context: Context, found: Sequence[Finding]) -> None:
         lines = ["", f"{each.verdict.value}: {each.check}: {each.found}"]
         write_lines(context.out, [*lines, f"  why: {each.why}", f"  cure: {each.cure}"])
     problems = sum(each.verdict is Verdict.PROBLEM for each in found)
-    counted = f"{_count(problems, 'problem')}, {_count(len(wrong) - problems, 'warning')}"
-    write_lines(context.out, ["", counted])
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    warnings = len(wrong) - problems
+    line = f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}"
+    write_lines(context.out, ["", line])
 
 
 command = DoctorCommand()

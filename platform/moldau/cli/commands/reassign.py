@@ -22,6 +22,7 @@ from moldau.cli.commands.reassign_plan import (
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_facts, write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,7 +150,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
         brokers = known_brokers(admin, arguments.brokers)
     goal = spread(current, brokers, arguments.replicas)
     moved = {place: each for place, each in goal.items() if each != current[place]}
-    write_lines(context.err, [f"moldau: {len(moved)} of {len(goal)} partitions change"])
+    write_lines(context.err, [f"moldau: changes {len(moved)} of {counted(len(goal), 'partition')}"])
     write_lines(context.out, [plan_text(moved)])
     return Exit.DONE
 
@@ -163,7 +164,8 @@ def _execute(arguments: Namespace, context: Context) -> int:
         moving = admin.run(lambda client: client.list_partition_reassignments())
         if moving and not arguments.additional:
             raise UsageError(
-                f"{len(moving)} partitions move already: wait, cancel them, or say --additional"
+                f"{counted(len(moving), 'partition moves', 'partitions move')} already: wait, "
+                "cancel them, or say --additional"
             )
         write_lines(context.err, ["moldau: to go back, execute:", plan_text(_only(current, goal))])
         if arguments.throttle is not None:
@@ -262,7 +264,7 @@ def _cancel(arguments: Namespace, context: Context) -> int:
         code = start_moves(admin, context, dict.fromkeys(chosen)) if chosen else Exit.DONE
         if len(chosen) == len(moving):
             clear_throttle(admin, goal)
-    write_lines(context.out, [f"cancelled the moves of {len(chosen)} partitions"])
+    write_lines(context.out, [f"cancelled the moves of {counted(len(chosen), 'partition')}"])
     return code
 
 
@@ -327,7 +329,7 @@ def _shown(context: Context, total: int) -> Iterator[Callable[[int], None]]:
         nonlocal told
         if done != told:
             told = done
-            write_lines(context.err, [f"{done} of {total} partitions have moved"])
+            write_lines(context.err, [f"moved {done} of {counted(total, 'partition')}"])
 
     yield report
 

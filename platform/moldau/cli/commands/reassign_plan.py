@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moldau.cli.command import UsageError
+from moldau.errors.amounts import counted
 from moldau.operations.balance import Brokers as Brokers
 from moldau.operations.balance import Place as Place
 from moldau.operations.balance import Replicas as Replicas
@@ -89,8 +90,8 @@ def spread(
         wanted = factor or len(replicas)
         if wanted > len(brokers.racks):
             raise UsageError(
-                f"{place[0]}-{place[1]} shall have {wanted} replicas, and there are "
-                f"{len(brokers.racks)} brokers for them"
+                f"{place[0]}-{place[1]} shall have {counted(wanted, 'replica')}, and there is "
+                f"room on {counted(len(brokers.racks), 'broker')}"
             )
         placed[place] = [each for each in replicas if each in brokers.racks][:wanted]
     counts = Counter(dict.fromkeys(brokers.racks, 0))
@@ -120,7 +121,8 @@ def evacuation(
         if not possible:
             ids = ",".join(map(str, sorted(left.racks)))
             raise UsageError(
-                f"{place[0]}-{place[1]} has {len(replicas)} replicas, and no other broker could "
+                f"{place[0]}-{place[1]} has {counted(len(replicas), 'replica')}, and no other "
+                "broker could "
                 f"take the one of broker {leaving}. Add a broker, or give its topic fewer first: "
                 f"moldau reassign plan {place[0]} --brokers {ids} --replicas {len(left.racks)} "
                 "> plan.json && moldau reassign execute plan.json --wait"

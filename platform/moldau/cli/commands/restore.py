@@ -17,6 +17,7 @@ from moldau.cli.commands.cluster_connection import add_connection_arguments, ope
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.output import write_json, write_lines
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.backups.restoring import RestoreResult
@@ -66,12 +67,13 @@ def _report(arguments: Namespace, context: Context, restored: RestoreResult) -> 
         )
         return
     lines = [
-        f"restored {len(topics)} topics from {restored.name}: sent "
+        f"restored {counted(len(topics), 'topic')} from {restored.name}: sent "
         f"{restored.sent_bytes / _MIB:,.1f} MiB",
-        f"restored {restored.groups} groups, {restored.rules} rules, {restored.quotas} quotas",
+        f"restored {counted(restored.groups, 'group')}, {counted(restored.rules, 'rule')}, "
+        f"{counted(restored.quotas, 'quota')}",
     ]
     if restored.aborted:
-        lines.append(f"aborted {restored.aborted} transactions that were open in the backup")
+        lines.append(f"aborted {counted(restored.aborted, 'transaction')} left open in the backup")
     write_lines(context.out, [*lines, *restored.notes])
 
 

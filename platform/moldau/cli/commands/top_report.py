@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 
 Cells = tuple[str, ...]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -147,19 +148,15 @@ def headline(now: Look) -> str:
     """Return the cluster as one line."""
     down = sum(not each.is_up for each in now.brokers)
     parts = [
-        _counted(len(now.brokers), "broker") + (f" ({down} down)" if down else ""),
-        _counted(len(now.topics), "topic"),
-        _counted(sum(each.partitions for each in now.topics), "partition"),
-        _counted(len(now.groups), "group"),
+        counted(len(now.brokers), "broker") + (f" ({down} down)" if down else ""),
+        counted(len(now.topics), "topic"),
+        counted(sum(each.partitions for each in now.topics), "partition"),
+        counted(len(now.groups), "group"),
         f"{len(now.under_replicated)} under-replicated",
-        _counted(len(now.transactions), "open transaction"),
+        counted(len(now.transactions), "open transaction"),
     ]
     silent = f"; no answer about {', '.join(now.silent)}" if now.silent else ""
     return f"cluster {now.cluster}: {', '.join(parts)}{silent}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def tables(now: Look, before: Look | None, count: int) -> Iterator[tuple[Cells, list[Cells]]]:

@@ -33,6 +33,7 @@ from moldau.cli.patterns import (
     named_topics,
 )
 from moldau.cli.summaries import SUMMARIES
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.client import Admin, CreatedTopic, Partition, Topic, TopicPartition
@@ -335,7 +336,9 @@ def _trim(arguments: Namespace, context: Context) -> int:
     failed = sum(not isinstance(each, int) for each in results.values())
     if not failed:
         return Exit.DONE
-    context.err.write(f"moldau: {failed} of {len(results)} partitions were not trimmed\n")
+    context.err.write(
+        f"moldau: {failed} of {counted(len(results), 'partition')} were not trimmed\n"
+    )
     return Exit.FAILED
 
 

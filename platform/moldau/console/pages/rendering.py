@@ -20,6 +20,7 @@ from moldau.console.clusters import prefix_of, prefixed
 from moldau.console.pages import texts
 from moldau.console.picture import ClusterLists
 from moldau.console.refresher import Refresher
+from moldau.errors.amounts import counted, noun_of
 
 _SEE_OTHER: Final = 303
 FORM_BYTES_MAX: Final = 2 << 20
@@ -40,6 +41,8 @@ _FILTERS: Final = (
     texts.ago,
     texts.rate,
     texts.duration,
+    counted,
+    noun_of,
     exact,
 )
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}

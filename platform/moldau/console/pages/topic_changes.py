@@ -28,6 +28,7 @@ from moldau.console.pages.previews import (
 )
 from moldau.console.pages.rendering import BadForm, Renderer, form_of, see
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 from moldau.errors.codes import KafkaError
 from moldau.ids import format_uuid
 from moldau.link.metadata import Topic
@@ -156,7 +157,9 @@ class TopicChanges:
                 failed.append(f"{name}: {error}")
         if failed:
             done = len(names) - len(failed)
-            raise BadForm(f"{done} of {len(names)} topics were changed. Not: {'; '.join(failed)}")
+            raise BadForm(
+                f"changed {done} of {counted(len(names), 'topic')}. Not: {'; '.join(failed)}"
+            )
         return see(back)
 
 
@@ -188,7 +191,7 @@ def _names(form: Mapping[str, str]) -> list[str]:
 
 def _typed(names: Sequence[str]) -> str:
     """Return what has to be typed before topics lose records."""
-    return names[0] if len(names) == 1 else f"{len(names)} topics"
+    return names[0] if len(names) == 1 else counted(len(names), "topic")
 
 
 def _preview(way: str, steps: Sequence[PlanStep]) -> Preview:

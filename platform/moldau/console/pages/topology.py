@@ -13,6 +13,7 @@ from dataclasses import field
 from moldau.console.apis.streams import Program, Step, Task, Topology
 from moldau.console.pages.drawing import Box, Picture, drawn
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 
 UNKNOWN = "no worker tells"
 
@@ -165,7 +166,7 @@ class AppView:
         held = self.stores()
         rows = [held[name].rows for name in step.stores if name in held]
         kind = "state" if step.stores else "step"
-        live = f"about {sum(rows):,} rows" if rows else ""
+        live = f"about {counted(sum(rows), 'row')}" if rows else ""
         under = f"{step.kind} in sub-topology {program.index}"
         return Box(_key(program, step), kind, step.name, under, live)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from moldau.client import KafkaError, NewTopic
 from moldau.client.sync import Admin, Producer
+from moldau.errors.amounts import counted
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import MissingTopics, TopologyError, UnfitTopic
@@ -39,7 +40,8 @@ def _laid_out(plan: Plan, there: Mapping[str, int]) -> Layout:
         return laid_out(plan, there)
     except UnfitTopic as error:
         raise TopologyError(
-            f"app={plan.app}: the topic {error.topic} has {error.partitions} partitions and the "
+            f"app={plan.app}: the topic {error.topic} has "
+            f"{counted(error.partitions, 'partition')} and the "
             f"app now needs {error.needed}: an input has another number of partitions than before; "
             f"stop the app, delete {error.topic}, and start it with a new --checkpoint, which "
             "begins without state and reads the inputs as auto.offset.reset says"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import client_settings
 from moldau.cli.output import write_json
+from moldau.errors.amounts import counted
 from moldau.streams.commands.given_app import load_app
 
 
@@ -35,7 +36,7 @@ def save_app(arguments: Namespace, context: Context) -> int:
         write_json(context.out, facts)
         return Exit.DONE
     context.out.write(
-        f"saved {found.app}: {records} rows in {place.name}; restore it with "
+        f"saved {found.app}: {counted(records, 'row')} in {place.name}; restore it with "
         f"moldau streams restore {arguments.app} {arguments.place}\n"
     )
     return Exit.DONE
@@ -55,7 +56,8 @@ def restore_app(arguments: Namespace, context: Context) -> int:
         write_json(context.out, asdict(found))
         return Exit.DONE
     context.out.write(
-        f"restored {found.app}: {found.tasks} tasks with {found.rows} rows; start it with "
+        f"restored {found.app}: {counted(found.tasks, 'task')} with "
+        f"{counted(found.rows, 'row')}; start it with "
         f"moldau streams run {arguments.app}\n"
     )
     return Exit.DONE

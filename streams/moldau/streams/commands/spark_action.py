@@ -12,6 +12,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
 from moldau.cli.output import write_json
 from moldau.errors import ConfigError
+from moldau.errors.amounts import counted
 from moldau.plugins import PluginError, installed_plugins
 from moldau.plugins.extras import install_command
 from moldau.streams.commands.given_app import load_app
@@ -167,7 +168,9 @@ def move_app(arguments: Namespace, context: Context) -> int:
     where = ""
     if arguments.to == "spark":
         where = f" --engine spark --checkpoint {arguments.checkpoint}"
-    carried = f"{found.tasks} tasks with {found.rows} rows" if found.tasks else ""
+    carried = (
+        f"{counted(found.tasks, 'task')} with {counted(found.rows, 'row')}" if found.tasks else ""
+    )
     context.out.write(
         f"moved {found.app}: {', '.join(filter(None, (carried, found.note)))}; start it with "
         f"moldau streams run {arguments.app}{where}\n"

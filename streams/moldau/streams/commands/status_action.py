@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json, write_table
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.client.group.descriptions import GroupDescription, MemberDescription
@@ -67,7 +68,7 @@ def plan_of(arguments: Namespace) -> Plan:
 
 def count_of_workers(count: int) -> str:
     """Return a number of workers for people."""
-    return f"{count} worker{'' if count == 1 else 's'}"
+    return counted(count, "worker")
 
 
 def described_group(

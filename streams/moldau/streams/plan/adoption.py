@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.joins import DelayedLookup, References, Resolve, StreamJoin, Subscribe
@@ -227,7 +228,9 @@ def _repartitions(plan: Plan, outlook: Upgrade, java: JavaApp) -> Iterator[Findi
             why = f"{java.unreadable[topic.name]}: let the Java app process all of it, then stop it"
             yield Finding("stops", what, why)
         elif fates.get(topic.name) == "fits":
-            yield Finding("taken", what, f"{_unread(topic.name, java)} records are left to process")
+            yield Finding(
+                "taken", what, f"{counted(_unread(topic.name, java), 'record')} left to process"
+            )
 
 
 def _unread(topic: str, java: JavaApp) -> int:

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Final, Literal
 
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.description import code_of
@@ -165,7 +166,7 @@ def _store(
 ) -> StoreOutlook:
     topic = store.changelog(app)
     here = running.rows_here.get(store.name)
-    rows = f"; about {here} rows are on this machine" if here else ""
+    rows = f"; about {counted(here, 'row is', 'rows are')} on this machine" if here else ""
     was_there = store.name in before.stores
     if store.source_topic is not None:
         fate: StoreFate = "survives" if was_there else "rebuilt" if running.has_offsets else "new"
@@ -282,7 +283,8 @@ def _topics(plan: Plan, counts: Mapping[str, int], running: RunningApp) -> Itera
         else:
             moved = "keys move to other partitions" if name in repartitions else "its rows stay"
             why = (
-                f"it has {there} partitions and the app now needs {needed} ({moved}): let the app "
+                f"it has {counted(there, 'partition')} and the app now needs {needed} "
+                f"({moved}): let the app "
                 "begin again with moldau streams reset; a savepoint, whose restore divides the "
                 "keys anew, has to be taken before an input gets more partitions"
             )

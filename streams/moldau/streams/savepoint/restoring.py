@@ -19,6 +19,7 @@ from typing import Final
 from moldau.client import EARLIEST, LATEST, NewTopic, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin
 from moldau.deferred import dataclass
+from moldau.errors.amounts import counted
 from moldau.runtime.real import RealClock
 from moldau.streams.changelog.group import Offsets, stopped_offsets
 from moldau.streams.changelog.reader import ChangelogReader
@@ -156,7 +157,7 @@ class _Division:
                 f"app={self.app} store={self.store}: a row of partition {came_from} has a key that "
                 f"partitioner={self.way.name} does not put there, of {self.before}: say how "
                 f"{', '.join(sorted(self.inputs))} is written, partitioner=..., or give the inputs "
-                f"{self.before} partitions"
+                f"{counted(self.before, 'partition')}"
             )
         return self.way.partition(key, self.after)
 
@@ -190,8 +191,9 @@ def _divisions(savepoint: Savepoint, layout: Layout) -> dict[str, _Division]:
                     )
                     continue
                 raise StateError(
-                    f"app={app} store={store.name}: the savepoint has {before} partitions, here "
-                    f"are {after}, and {why}: give the inputs {before} partitions"
+                    f"app={app} store={store.name}: the savepoint has "
+                    f"{counted(before, 'partition')}, here "
+                    f"are {after}, and {why}: give the inputs {counted(before, 'partition')}"
                 )
     return found
 
@@ -287,9 +289,10 @@ def _require_placed(
                 for key in chunk.keys:
                     if not way.fits(key, partition, count):
                         raise StateError(
-                            f"app={layout.plan.app}: {topic}-{partition} has records after offset "
-                            f"{at} that lie where {before} partitions put them, and here are "
-                            f"{count}: let the app process all of them before the savepoint, and "
+                            f"app={layout.plan.app}: {topic}-{partition} has records after "
+                            f"offset {at} that lie where {counted(before, 'partition')} put them, "
+                            f"and here are {count}: let the app process all of them before the "
+                            "savepoint, and "
                             "add partitions after it"
                         )
 

@@ -48,6 +48,7 @@ from moldau.client import (
     TransactionError,
 )
 from moldau.client.sync import Admin
+from moldau.errors.amounts import counted
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.real import RealClock
 from moldau.runtime.threads import here
@@ -204,7 +205,8 @@ def _check_partitions(
         if known != now:
             names = ", ".join(store.name for store in program.stores)
             raise TopologyError(
-                f"checkpoint={kept.path}: the topic {topic} had {known} partitions and has {now} "
+                f"checkpoint={kept.path}: the topic {topic} had {counted(known, 'partition')} "
+                f"and has {now} "
                 f"now, so keys may be in other partitions than their rows in {names}: give a new "
                 "--checkpoint, which begins without state, or give the topic its old number"
             )

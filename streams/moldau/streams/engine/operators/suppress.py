@@ -12,6 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
+from moldau.errors.amounts import counted
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operator import Clock, Getter, Operator, Row
 from moldau.streams.plan.operations import Suppress
@@ -169,7 +170,7 @@ class SuppressOperator(Operator):
 
     def _held_in_words(self) -> str:
         if self._operation.bytes_max is None:
-            return f"{self._count} records"
+            return counted(self._count, "record")
         return f"{self._count} records, {self._bytes} bytes"
 
     def advance(self, time: int) -> None:
