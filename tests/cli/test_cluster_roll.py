@@ -19,6 +19,7 @@ import pytest
 
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer, TopicPartition
 from moldau.runtime.node_processes import MAIN, free_ports_in_row
+from moldau.runtime.places import host_name
 from tests.cli.cluster_logs import ends_of_logs
 from tests.cli.running_cluster import pid_of, running
 from tests.cli.shell import Shell
@@ -210,6 +211,37 @@ def test_a_roll_refuses_what_cannot_work(three: Three, tmp_path: Path) -> None:
     assert "node 2: false 2 ended with 1" in failed.err
     unknown = three.shell("cluster", "roll", "--restart", "true {name}", "--nodes", "2")
     assert "'name' is not known" in unknown.err
+
+
+def test_rolls_of_two_hosts_see_each_other_in_the_cluster(three: Three, tmp_path: Path) -> None:
+    """Each has its own file of progress, and neither knows the directory of the other."""
+    goes_on = tmp_path / "goes-on"
+    waits = f"sh -c 'until [ -e {goes_on} ]; do sleep 0.1; done'"
+    other = ("cluster", "roll", "--restart", "true {id}", "--nodes", "2")
+    words = ["cluster", "roll", "--bootstrap", three.servers, "--restart", waits, "--nodes", "1"]
+
+    def begin(name: str) -> subprocess.Popen[str]:
+        given = [sys.executable, "-c", MAIN, *words, "--progress", str(tmp_path / name)]
+        begun = subprocess.Popen(given, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        assert begun.stdout is not None
+        assert begun.stdout.readline() == "node 1 (1 of 1): restarts\n"
+        return begun
+
+    eventually(lambda: three.shell("cluster", "check").code == 0)
+    with begin("first") as first:
+        refused = three.shell(*other, "--progress", str(tmp_path / "second"))
+        place = f"{host_name()}, process {first.pid}"
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.err == f"moldau: another roll of this cluster runs: {place}\n"
+        goes_on.touch()
+        said, _ = first.communicate(timeout=300)
+        assert (first.returncode, said.splitlines()[-1]) == (0, "restarted 1 node"), said
+    assert three.shell.good(*other, "--progress", str(tmp_path / "second")).code == 0
+    goes_on.unlink()
+    with begin("third") as killed:
+        killed.kill()
+    goes_on.touch()
+    assert three.shell.good(*other, "--progress", str(tmp_path / "second")).code == 0
 
 
 def test_check_tells_what_a_dead_node_takes_away(three: Three) -> None:

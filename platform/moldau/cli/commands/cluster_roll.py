@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import OpenClient, opened_admin
+from moldau.cli.commands.cluster_connection import OpenClient, client_settings, opened_admin
 from moldau.cli.commands.current_view import await_current_view
 from moldau.cli.commands.reassign import broker_ids
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_lines
 from moldau.errors import MoldauError
+from moldau.errors.amounts import counted
 
 if TYPE_CHECKING:
     from moldau.client import Admin
@@ -145,6 +146,7 @@ def roll(arguments: Namespace, context: Context) -> int:
     """Restart the nodes one by one. If this is cut short, the next call goes on."""
     if arguments.json and not arguments.dry_run:
         raise UsageError("--json goes with --dry-run: a roll reports in text what it does")
+    from moldau.cli.commands.roll_claim import claimed
     from moldau.operations.availability import look
     from moldau.operations.roll import order_of
 
@@ -165,9 +167,12 @@ def roll(arguments: Namespace, context: Context) -> int:
             locks.enter_context(_locked("--progress", arguments.progress))
             if arguments.data is not None:
                 locks.enter_context(_locked("--data", f"{arguments.data}/roll"))
+            settings = client_settings(arguments, context)
+            check_alone = locks.enter_context(claimed(admin, settings, context.err.write))
+            check_alone()
             _go_on(arguments, context, progress)
-            _Roll(arguments, context, admin, restarter, progress).run(seen)
-    write_lines(context.out, [f"restarted {len(progress.done)} nodes"])
+            _Roll(arguments, context, admin, restarter, progress).run(seen, check_alone)
+    write_lines(context.out, [f"restarted {counted(len(progress.done), 'node')}"])
     return Exit.DONE
 
 
@@ -284,8 +289,9 @@ class _Roll:
         self._restarter = restarter
         self._progress = progress
 
-    def run(self, seen: SeenCluster) -> None:
-        """Restart all that are left. The first view of the cluster is `seen`."""
+    def run(self, seen: SeenCluster, check_alone: Callable[[], None]) -> None:
+        """Restart all that are left. The first view of the cluster is `seen`. `check_alone` raises
+        if another roll has taken over."""
         from moldau.operations.roll import next_node
         from moldau.runtime.real_files import RealFiles
 
@@ -296,6 +302,7 @@ class _Roll:
             if progress.current is None:  # another controller may lead by now
                 node = next_node(seen, progress) or node
             _check_pauses(self._arguments, seen, [node])
+            check_alone()
             progress.current = node
             self._keep()
             clock = self._admin.runtime.clock
