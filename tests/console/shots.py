@@ -51,6 +51,7 @@ class Shown:
         self.runner = runner
         self.screen: Screen
         self.servers = ""
+        self.registry = ""
 
 
 async def shot(page: Page, look: str) -> None:

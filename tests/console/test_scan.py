@@ -151,7 +151,8 @@ def test_a_download_that_the_end_of_the_console_cuts_off_fails() -> None:
 
         async def read(most: int) -> int:
             count, connection.is_ending = 0, False
-            async for messages in Searches(connection, runtime).exported("ann", wanted):
+            made = Searches(connection, runtime)
+            async for messages in made.exported("ann", wanted, made.export_filter("ann", wanted)):
                 count += len(messages)
                 connection.is_ending = count > most
             return count

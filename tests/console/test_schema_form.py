@@ -16,6 +16,7 @@ from moldau.console.pages import schema_form
 from moldau.console.pages.rendering import BadForm
 from moldau.console.pages.schema_form import (
     FIELDS_MAX,
+    Kind,
     SchemaField,
     form_of_schema,
     is_copied,
@@ -129,6 +130,93 @@ def test_what_does_not_fit_a_field_is_told_with_its_name(path: str, text: str) -
     typed = typed_of(made, "") | {"id": "1", "state": "NEW"}
     with pytest.raises(BadForm, match=f"^{path}: "):
         json_of(made, typed | {path: text})
+
+
+def logical(plain: str, its: str, /, **more: Any) -> dict[str, Any]:
+    return {"type": plain, "logicalType": its, **more}
+
+
+MONEY: Final = {"type": "fixed", "name": "Money", "size": 4, "logicalType": "decimal"}
+INVOICE: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Invoice",
+    "fields": [
+        {"name": "due", "type": logical("int", "date")},
+        {"name": "opens", "type": logical("int", "time-millis")},
+        {"name": "closes", "type": ["null", logical("long", "time-micros")], "default": None},
+        {"name": "made", "type": logical("long", "timestamp-millis")},
+        {"name": "sent", "type": logical("long", "local-timestamp-micros")},
+        {"name": "total", "type": logical("bytes", "decimal", precision=6, scale=2)},
+        {"name": "tax", "type": {**MONEY, "precision": 9, "scale": 3}},
+        {"name": "id", "type": logical("string", "uuid")},
+        {"name": "since", "type": logical("int", "date"), "default": 20_000},
+    ],
+}
+GIVEN: Final = {
+    "due": "2026-11-30",
+    "opens": "10:15:00",
+    "closes": "10:15:00.000001",
+    "made": "2026-11-30T10:15:00Z",
+    "sent": "2026-11-30 10:15:00",
+    "total": "-12.5",
+    "tax": "12.505",
+    "id": "0f6a2c1e-7b58-4b7e-9d1c-52a0c0e9d3aa",
+}
+
+
+def test_dates_times_decimals_and_uuids_are_typed_as_texts() -> None:
+    made = form(AVRO, INVOICE)
+    leaves = {each.path: each for each in made.leaves()}
+    assert {each.kind for each in leaves.values()} == {Kind.LOGICAL}
+    assert (leaves["due"].example, leaves["tax"].type) == ("2026-11-30", "fixed, decimal")
+    text = json_of(made, GIVEN)
+    assert json.loads(text) == GIVEN, "with a default `since` may be left out"
+    assert is_copied(made, typed_of(made, text), text)
+    assert json.loads(json_of(made, GIVEN | {"closes": ""}))["closes"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "why"),
+    [
+        ("due", "30.11.2026", "30.11.2026 is no date; an example: 2026-11-30"),
+        ("due", "2026-02-30", "2026-02-30 is no date; an example: 2026-11-30"),
+        ("due", "20422", "20422 is no date; an example: 2026-11-30"),
+        ("due", "", "give a value (int, date)"),
+        ("opens", "10.15", "10.15 is no time of day; an example: 10:15:00"),
+        ("opens", "25:00:00", "25:00:00 is no time of day; an example: 10:15:00"),
+        ("made", "2026-11-30T10:15:00", "no time with a zone; an example: 2026-11-30T10:15:00Z"),
+        ("made", "1711010100000", "no time with a zone; an example: 2026-11-30T10:15:00Z"),
+        ("sent", "2026-11-30T10:15:00Z", "no time without a zone; an example"),
+        ("total", "12,50", "12,50 is no decimal; an example: 12.50"),
+        ("total", "1.005", "1.005: at most 2 digits behind the point were expected"),
+        ("total", "12345.00", "12345.00: at most 6 digits in all were expected"),
+        ("tax", "9999999", "9999999: at most 9 digits in all were expected"),
+        ("id", "0f6a2c1e", "0f6a2c1e is no UUID; an example: "),
+    ],
+)
+def test_a_text_that_is_no_value_of_its_type_is_told_with_an_example(
+    path: str, text: str, why: str
+) -> None:
+    with pytest.raises(BadForm) as refused:
+        json_of(form(AVRO, INVOICE), GIVEN | {path: text})
+    assert str(refused.value).startswith(f"{path}: ")
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        (logical("long", "nobody-knows"), Kind.NUMBER),
+        (logical("bytes", "decimal"), Kind.JSON),
+        (logical("fixed", "duration", name="D", size=12), Kind.JSON),
+        ({"type": logical("int", "date")}, Kind.LOGICAL),
+    ],
+)
+def test_a_logical_type_that_avro_ignores_is_its_plain_type(schema: Any, kind: Kind) -> None:
+    record = {"type": "record", "name": "R", "fields": [{"name": "a", "type": schema}]}
+    (leaf,) = form(AVRO, record).leaves()
+    assert leaf.kind is kind
 
 
 def test_an_object_of_json_schema_leaves_out_what_is_not_required() -> None:

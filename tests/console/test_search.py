@@ -314,6 +314,25 @@ def test_what_matches_is_downloaded_as_lines(monkeypatch: pytest.MonkeyPatch) ->
     on_orders(check, 300)
 
 
+def test_a_download_says_how_many_records_its_expression_failed_on() -> None:
+    async def check(client: httpx2.AsyncClient, servers: str) -> None:
+        query = {"where": "10 / (value.id - 7) > 1"}
+        path = "/topics/orders/download"
+        *rows, last = (await client.get(path, params=query)).text.splitlines()
+        assert {json.loads(json.loads(row)["value"])["id"] for row in rows} == set(range(8, 17))
+        note = json.loads(last)["note"]
+        assert note.startswith("1 record was left out, the first at orders-")
+        *_, told = csv.reader(
+            StringIO((await client.get(path, params={**query, "format": "csv"})).text)
+        )
+        assert told == ["note", note]
+        all_of_it = (await client.get(path, params={"where": "value.id >= 0"})).text.splitlines()
+        assert len(all_of_it) == 30
+        assert all("note" not in json.loads(row) for row in all_of_it)
+
+    on_orders(check, 30)
+
+
 def test_a_download_is_written_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(client: httpx2.AsyncClient, servers: str) -> None:
         form, sizes = FORMATS["json"], list[int]()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 import pytest
 
-from moldau.client import Admin, NewTopic
+from moldau.client import Admin, Consumer, NewTopic
+from moldau.link.metadata import TopicPartition
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.orders import ONE, WHERE, send_orders
@@ -25,6 +28,20 @@ TYPED: Final = json.dumps(
             {"name": "id", "type": "long"},
             {"name": "state", "type": {"type": "enum", "name": "S", "symbols": ["NEW", "PAID"]}},
             {"name": "note", "type": ["null", "string"], "default": None},
+        ],
+    }
+)
+INVOICE: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "Invoice",
+        "fields": [
+            {"name": "due", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "sent", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {
+                "name": "total",
+                "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            },
         ],
     }
 )
@@ -59,8 +76,11 @@ async def _life(at: Shown) -> Any:
         await send_orders(at.servers)
         async with Admin(bootstrap_servers=at.servers) as admin:
             await admin.create_topic(NewTopic("typed", 1))
+            await admin.create_topic(NewTopic("invoices", 1))
         await answers.register("typed-value", TYPED)
-        async with screen(at.servers, schema_registry_url=str(answers.http.base_url)) as at.screen:
+        await answers.register("invoices-value", INVOICE)
+        at.registry = str(answers.http.base_url)
+        async with screen(at.servers, schema_registry_url=at.registry) as at.screen:
             yield
 
 
@@ -124,6 +144,47 @@ def test_a_record_is_sent_from_fields_and_found_with_its_schema(shown: Shown) ->
             assert await page.get_by_label("id (long)").input_value() == "7"
 
     shown.runner.run(run())
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_date_a_time_and_a_decimal_are_typed_as_people_write_them(
+    shown: Shown, look: str
+) -> None:
+    refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+    given = {"due": "2026-11-30", "sent": "2026-11-30T10:15:00+01:00", "total": "12.50"}
+
+    async def run() -> None:
+        async with shown.screen.page(logged=[refused], **LOOKS[look]) as page:
+            await page.goto("/topics/invoices/messages")
+            await page.get_by_text("Produce a record").press("Enter")
+            await without_findings(page, look)
+            for name, text in {**given, "due": "30.11.2026"}.items():
+                await page.locator(f"input[name='v.{name}']").fill(text)
+            await page.get_by_role("button", name="Send").press("Enter")
+            await page.get_by_text("due: 30.11.2026 is no date; an example: 2026-11-30").wait_for()
+            await page.go_back()
+            await page.get_by_text("Produce a record").press("Enter")
+            for name, text in given.items():
+                await page.locator(f"input[name='v.{name}']").fill(text)
+            await page.get_by_role("button", name="Send").press("Enter")
+            await page.locator("#rows summary").first.press("Enter")
+            await page.get_by_role("link", name="Copy into the form").first.press("Enter")
+            assert await page.locator("input[name='v.due']").input_value() == "2026-11-30"
+            assert await page.locator("input[name='v.total']").input_value() == "12.50"
+
+    async def read() -> Any:
+        settings = {"schema.registry.url": shown.registry, "value.deserializer": "avro"}
+        async with Consumer({"bootstrap.servers": shown.servers, **settings}) as consumer:
+            consumer.assign([TopicPartition("invoices", 0)])
+            await consumer.seek_to_beginning()
+            return (await consumer.poll(30))[0].records[0].value
+
+    shown.runner.run(run())
+    assert shown.runner.run(read()) == {
+        "due": date(2026, 11, 30),
+        "sent": datetime(2026, 11, 30, 9, 15, tzinfo=UTC),
+        "total": Decimal("12.50"),
+    }
 
 
 def test_a_topic_is_emptied_after_a_preview(shown: Shown) -> None:

@@ -203,24 +203,26 @@ class MessagePages:
         indexes, gone = readable(topic, query.partition)
         wanted = SearchedPart(topic.name, indexes, query, visitor_of(request).mask(topic.name))
         owner, searches, form = _owner(request), self._connection.searches, FORMATS[kind]
-        searches.check(owner, wanted)
+        matching = searches.export_filter(owner, wanted)
         pace = searches.pace()
 
         async def lines() -> AsyncIterator[str]:
             yield form.first
             try:
-                async with aclosing(searches.exported(owner, wanted)) as windows:
+                async with aclosing(searches.exported(owner, wanted, matching)) as windows:
                     async for messages in windows:
                         if not is_still_in(request):
-                            yield form.failure("the session has ended")
+                            yield form.told("error", "the session has ended")
                             return
                         for piece in pieces(messages):
                             yield form.lines(topic.name, piece)
                             await pace.rest()
             except MoldauError as error:
-                yield form.failure(str(error))
+                yield form.told("error", str(error))
             if gone:
-                yield form.failure(f"not read, as they have no leader: partitions {gone}")
+                yield form.told("error", f"not read, as they have no leader: partitions {gone}")
+            if matching.note:
+                yield form.told("note", matching.note)
 
         name = quote(f"{topic.name}.{'jsonl' if kind == 'json' else kind}")
         headers = {

@@ -3,6 +3,9 @@
 Fields of records in a record stand below it, by their path. What a form cannot show as one field (a
 list, a map, a union of several, a record that has itself in it) is a field for JSON.
 
+Dates, times, decimals and UUIDs of Avro are typed as the texts that `moldau.values.avro.texts`
+reads in JSON.
+
 Invariants: a number is passed on as it was typed, with every digit; a field that may be left out
 and is empty is left out, or null where Avro needs it to be written.
 """
@@ -10,10 +13,11 @@ and is empty is left out, or null where Avro needs it to be written.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moldau.console.exact_json import Number, Object, parsed, rendered
 from moldau.console.pages.rendering import BadForm
@@ -33,6 +37,41 @@ _AVRO: Final = {
     "double": "number",
     "boolean": "choice",
 }
+
+
+class _Logical(NamedTuple):
+    """How values of a logical type are typed."""
+
+    name: str
+    pattern: re.Pattern[str]
+    example: str
+
+
+_DAY, _TIME, _ZONE = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(:\d\d([.]\d+)?)?", r"(Z|[-+]\d\d:?\d\d)"
+_DATE: Final = _Logical("date", deferred_pattern(_DAY), "2026-11-30")
+_CLOCK: Final = _Logical("time of day", deferred_pattern(_TIME), "10:15:00")
+_INSTANT: Final = _Logical(
+    "time with a zone", deferred_pattern(f"{_DAY}[T ]{_TIME}{_ZONE}"), "2026-11-30T10:15:00Z"
+)
+_LOCAL: Final = _Logical(
+    "time without a zone", deferred_pattern(f"{_DAY}[T ]{_TIME}"), "2026-11-30T10:15:00"
+)
+_DECIMAL: Final = _Logical("decimal", _NUMBER, "12.50")
+_UUID: Final = _Logical(
+    "UUID", deferred_pattern("[0-9a-fA-F-]{32,36}"), "0f6a2c1e-7b58-4b7e-9d1c-52a0c0e9d3aa"
+)
+_LOGICAL: Final = {
+    ("int", "date"): _DATE,
+    ("int", "time-millis"): _CLOCK,
+    ("long", "time-micros"): _CLOCK,
+    ("long", "timestamp-millis"): _INSTANT,
+    ("long", "timestamp-micros"): _INSTANT,
+    ("long", "local-timestamp-millis"): _LOCAL,
+    ("long", "local-timestamp-micros"): _LOCAL,
+    ("bytes", "decimal"): _DECIMAL,
+    ("fixed", "decimal"): _DECIMAL,
+    ("string", "uuid"): _UUID,
+}
 _JSON: Final = {"string": "text", "integer": "number", "number": "number", "boolean": "choice"}
 _BOOLEANS: Final = ("true", "false")
 _MESSAGE, _ENUM, _BOOL, _BYTES, _STRING, _REPEATED = 11, 14, 8, 12, 9, 3
@@ -45,6 +84,8 @@ class Kind(Enum):
     TEXT = "text"
     NUMBER = "number"
     CHOICE = "choice"
+    LOGICAL = "logical"
+    """A text that stands for another value, such as a date."""
     JSON = "json"
     RECORD = "record"
 
@@ -68,8 +109,15 @@ class SchemaField:
     """Whether it may stay empty."""
     needs_null: bool = False
     """Whether one that stays empty is written as null."""
+    schema: Any = None
+    """The Avro schema of a logical type."""
     fields: tuple[SchemaField, ...] = field(default=())
     """Those of a record."""
+
+    @property
+    def example(self) -> str:
+        """How a value of a logical type is written."""
+        return "" if self.schema is None else _logical_of(self.schema).example
 
     def leaves(self) -> Iterable[SchemaField]:
         """Yield what is typed into, in order."""
@@ -146,6 +194,8 @@ def _leaf(each: SchemaField, typed: Mapping[str, str]) -> str | None:
         raise BadForm(f"{each.path}: {', '.join(each.choices)}")
     if each.kind is Kind.TEXT or (each.kind is Kind.CHOICE and each.is_text):
         return json.dumps(text, ensure_ascii=False)
+    if each.kind is Kind.LOGICAL:
+        return json.dumps(_checked(each, text.strip()))
     if each.kind is Kind.NUMBER and not _NUMBER.fullmatch(text.strip()):
         raise BadForm(f"{each.path}: {text} is no number")
     try:
@@ -153,6 +203,27 @@ def _leaf(each: SchemaField, typed: Mapping[str, str]) -> str | None:
     except (ValueError, RecursionError) as error:
         raise BadForm(f"{each.path}: it is no JSON: {error}") from None
     return text.strip()
+
+
+def _logical_of(schema: Mapping[str, Any]) -> _Logical:
+    return _LOGICAL[schema["type"], schema["logicalType"]]
+
+
+def _checked(each: SchemaField, text: str) -> str:
+    """Return the text of a value of a logical type. Raise BadForm if it stands for none."""
+    from moldau.values.avro.fit import Values
+    from moldau.values.avro.plain import Misfit
+    from moldau.values.avro.texts import JsonValues
+
+    logical = _logical_of(each.schema)
+    value = JsonValues({}).whole_reader(each.schema)(text)
+    if not logical.pattern.fullmatch(text) or (isinstance(value, str) and logical is not _UUID):
+        raise BadForm(f"{each.path}: {text} is no {logical.name}; an example: {logical.example}")
+    try:
+        Values({}).fit(each.schema)(value)
+    except Misfit as misfit:
+        raise BadForm(f"{each.path}: {text}: {misfit.expected}") from None
+    return text
 
 
 def typed_of(record: SchemaField, text: str) -> dict[str, str]:
@@ -254,12 +325,16 @@ class _Avro:
         if kind == "record":
             self._name(schema)
             return self._record(name, path, schema)
-        if "logicalType" in schema:
-            # The texts of dates, decimals and the like are those of `moldau produce`.
-            return SchemaField(name, path, Kind.JSON, f"{kind} ({schema['logicalType']})")
-        if isinstance(kind, str) and kind in _AVRO:
+        if kind == "fixed":
+            self._name(schema)
+        if not isinstance(kind, str):
             return self.field(name, path, kind)
-        return SchemaField(name, path, Kind.JSON, str(kind))
+        logical = schema.get("logicalType")
+        if (kind, logical) in _LOGICAL and (logical != "decimal" or schema.get("precision")):
+            return SchemaField(name, path, Kind.LOGICAL, f"{kind}, {logical}", schema=schema)
+        if kind in _AVRO:
+            return self.field(name, path, kind)
+        return SchemaField(name, path, Kind.JSON, kind)
 
     def _name(self, schema: Any) -> None:
         name, space = schema["name"], schema.get("namespace")
@@ -276,7 +351,10 @@ class _Avro:
             self._room.take()
             inner = self.field(each["name"], _below(path, each["name"]), each["type"])
             inner = replace(inner, doc=each.get("doc", inner.doc))
-            if "default" in each and inner.kind is not Kind.RECORD:
+            if "default" in each and inner.kind is Kind.LOGICAL:
+                # The default is a number or bytes; one that is left out is filled in by it.
+                inner = replace(inner, is_optional=True)
+            elif "default" in each and inner.kind is not Kind.RECORD:
                 inner = replace(inner, default=_text(each["default"]))
             found.append(inner)
         self._depth -= 1

@@ -94,13 +94,14 @@ class Format:
     first: str
     """The line above all others."""
     lines: Callable[[str, Iterable[Message]], str]
-    failure: Callable[[str], str]
-    """The line that tells why the file ends before its time."""
+    told: Callable[[str, str], str]
+    """A line that is no message: `error` is why the file ends before its time, `note` what was left
+    out."""
 
 
 FORMATS: Final[Mapping[str, Format]] = {
     "json": Format(
-        "application/x-ndjson", "", json_lines, lambda why: f"{json.dumps({'error': why})}\n"
+        "application/x-ndjson", "", json_lines, lambda what, why: f"{json.dumps({what: why})}\n"
     ),
-    "csv": Format("text/csv", _rows([_COLUMNS]), csv_lines, lambda why: _rows([("error", why)])),
+    "csv": Format("text/csv", _rows([_COLUMNS]), csv_lines, lambda what, why: _rows([(what, why)])),
 }

@@ -306,16 +306,18 @@ class Searches:
         """Return a pace for work on what was found."""
         return Pace(self._clock)
 
-    def check(self, owner: str, wanted: SearchedPart) -> None:
-        """Raise BadForm if `exported` would for what is wanted."""
-        self.matching(wanted)
+    def export_filter(self, owner: str, wanted: SearchedPart) -> SearchFilter:
+        """Return the filter for `exported`. Raise BadForm if that would."""
         if self._exports[owner] >= OF_VISITOR:
             raise BadForm(f"{OF_VISITOR} downloads of yours are running: wait for one of them")
+        return self.matching(wanted, whole=True)
 
-    async def exported(self, owner: str, wanted: SearchedPart) -> AsyncGenerator[list[Message]]:
+    async def exported(
+        self, owner: str, wanted: SearchedPart, matching: SearchFilter
+    ) -> AsyncGenerator[list[Message]]:
         """Yield all messages of a part, the oldest of each partition first, with all of their
         texts. Raise BadForm, and MoldauError if it ends before all was read."""
-        connection, matching = self._connection, self.matching(wanted, whole=True)
+        connection = self._connection
         self._exports[owner] += 1
         try:
             async with connection.consumer() as consumer:
