@@ -124,7 +124,6 @@ def test_helm_accepts_the_chart_and_its_parts_fit_together(values: str) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize(("values", "told"), [
     ("clusterId=short", "clusterId has 22 characters"),
-    ("brokers.replicas=0", "brokers.replicas is 1 or more"),
     ("console.login.roles.roles.admin.users=ann", "console.login.roles needs a login"),
     (f"console.login.oidc.issuer={ISSUER}", "redirectUri is the https address"),
     (f"{OIDC},console.admin=true", "console.admin has no effect"),
@@ -159,7 +158,7 @@ def test_the_console_of_the_chart_shows_what_the_chart_starts() -> None:
         "console.connect=http://c:1,console.registry=http://r:2,console.admin=true"
     )
     assert (others.connect, others.registry, others.admin) == ("http://c:1", "http://r:2", True)
-    alone, _ = console_of("console.replicas=1")
+    alone, _ = console_of("image.tag=other")
     assert (alone.connect, alone.registry) == (None, None)
 
 
@@ -205,7 +204,7 @@ def test_the_console_is_another_pod_when_its_roles_change() -> None:
     of_jan = annotations(f"{secret},{roles}={{jan}}")
     assert of_jan["checksum/roles"] != of_ann["checksum/roles"]
     assert of_jan["checksum/login"] == of_ann["checksum/login"]
-    assert annotations("console.replicas=1") == {}
+    assert annotations("image.tag=other") == {}
 
 
 @pytest.mark.real

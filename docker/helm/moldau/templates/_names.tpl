@@ -59,10 +59,16 @@ app.kubernetes.io/component: {{ .component }}
 {{- join "," (uniq $hosts) -}}
 {{- end -}}
 
+{{- /* The text of a setting. Helm reads numbers as floats, and would write 604800000 as 6.048e+08. */ -}}
+{{- define "moldau.setting" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- end -}}
+
 {{- define "moldau.security" -}}
 runAsNonRoot: true
 runAsUser: 1000
 readOnlyRootFilesystem: true
 allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
 {{- end -}}
