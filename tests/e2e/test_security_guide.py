@@ -89,3 +89,10 @@ def test_spark_reads_with_the_settings_of_a_user(terminal: Terminal) -> None:
     (program,) = blocks("### Spark", "python")
     (terminal.folder / "job.py").write_text(program)
     assert terminal.do("python job.py 2>/dev/null").strip().endswith("1 orders")
+
+
+def test_five_commands_make_a_secure_cluster_with_a_user() -> None:
+    up, first = blocks("## From nothing to a secured cluster in five minutes", "sh")[:2]
+    prepare = [line for line in f"{up}{first}".splitlines() if line.startswith("moldau ")]
+    assert [each.split()[1] for each in prepare[:5]] == ["cluster", "topic", "user", "acl", "acl"]
+    assert prepare[5].startswith("moldau consume"), "alice reads and writes"

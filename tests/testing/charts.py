@@ -18,6 +18,28 @@ from tests.testing.images import DOCKER, Machine, Service
 
 CHART: Final = DOCKER / "helm" / "moldau"
 MOUNTS: Final = "/etc/moldau"
+SHOP: Final = """
+security:
+  enabled: true
+users:
+  shop:
+    secret: shop-login
+    acls:
+      - {allow: [READ, WRITE, DESCRIBE], resource: "topic:shop-*"}
+      - {allow: READ, resource: "group:shop-*"}
+"""
+EVERYTHING: Final = f"""{SHOP}
+topics: {{shop-orders: {{partitions: 3}}}}
+quotas: [{{user: shop, producer_byte_rate: 100000000}}]
+brokers: {{shards: 2, pod: {{tolerations: [{{key: kafka, operator: Exists}}]}}}}
+rack: {{nodeLabel: topology.kubernetes.io/zone}}
+external: {{enabled: true, hosts: [a.example.org, b.example.org, c.example.org]}}
+networkPolicy: {{enabled: true}}
+metrics: {{serviceMonitor: true, prometheusRule: true}}
+connect: {{enabled: true}}
+registry: {{enabled: true}}
+console: {{enabled: true}}
+"""
 
 
 def helm(*words: str) -> subprocess.CompletedProcess[str]:

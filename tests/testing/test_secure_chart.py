@@ -17,7 +17,9 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from tests.peers.eventually import eventually
 from tests.testing.charts import (
     CHART,
+    EVERYTHING,
     MOUNTS,
+    SHOP,
     await_ready,
     containers,
     content,
@@ -33,28 +35,6 @@ from tests.testing.kubernetes_schemas import kubernetes_schemas
 
 pytestmark = pytest.mark.real
 
-SHOP: Final = """
-security:
-  enabled: true
-users:
-  shop:
-    secret: shop-login
-    acls:
-      - {allow: [READ, WRITE, DESCRIBE], resource: "topic:shop-*"}
-      - {allow: READ, resource: "group:shop-*"}
-"""
-EVERYTHING: Final = f"""{SHOP}
-topics: {{shop-orders: {{partitions: 3}}}}
-quotas: [{{user: shop, producer_byte_rate: 100000000}}]
-brokers: {{shards: 2, pod: {{tolerations: [{{key: kafka, operator: Exists}}]}}}}
-rack: {{nodeLabel: topology.kubernetes.io/zone}}
-external: {{enabled: true, hosts: [a.example.org, b.example.org, c.example.org]}}
-networkPolicy: {{enabled: true}}
-metrics: {{serviceMonitor: true, prometheusRule: true}}
-connect: {{enabled: true}}
-registry: {{enabled: true}}
-console: {{enabled: true}}
-"""
 ONE_CONTROLLER: Final = ("--set", "controllers.replicas=1")
 CUSTOM: Final = "ServiceMonitor,PrometheusRule,Certificate"
 """Kinds that are not Kubernetes' own."""
