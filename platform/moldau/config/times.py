@@ -13,8 +13,17 @@ from moldau.deferred import deferred_pattern
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO: Final = deferred_pattern(r"-(\d{1,15})(ms|s|m|h|d)")
 _STAMP: Final = deferred_pattern(r"@(\d{1,19})")
+_DIGITS_OF_DATE: Final = 8
 _MAX_MS: Final = 2**63 - 1
 FORMS: Final = "a time like 2026-11-20T12:00:00Z, -1h (ms, s, m, h or d ago), or @ and milliseconds"
+
+
+def iso_datetime(text: str) -> datetime:
+    """Read a datetime in ISO form. Raise ValueError for other text, and for more than eight digits:
+    those are milliseconds, of which Python takes the ninth for the T between date and time."""
+    if len(text) > _DIGITS_OF_DATE and text[: _DIGITS_OF_DATE + 1].isdecimal():
+        raise ValueError(f"{text!r} is no time in ISO form")
+    return datetime.fromisoformat(text)
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
@@ -26,7 +35,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     if ago is not None:
         return _since_1970(now_ms - int(ago[1]) * _UNITS_MS[ago[2]], text)
     try:
-        moment = datetime.fromisoformat(text)
+        moment = iso_datetime(text)
     except ValueError:
         raise ValueError(f"{text!r} is no time: {FORMS}") from None
     return _datetime_ms(moment, text)

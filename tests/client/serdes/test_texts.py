@@ -237,6 +237,7 @@ def test_text_in_a_union_stays_text_where_it_may() -> None:
     ("schema", "line"),
     [
         ({"type": "int", "logicalType": "date"}, '"soon"'),
+        ({"type": "long", "logicalType": "timestamp-millis"}, '"1711010100000"'),
         (DECIMAL, '"much"'),
         ("bytes", '{"base64": "%"}'),
         ("bytes", "7"),

@@ -16,6 +16,7 @@ from itertools import repeat
 from operator import add, sub
 from typing import Any
 
+from moldau.config.times import iso_datetime
 from moldau.connect.data import (
     BOOLEAN,
     BYTES,
@@ -340,7 +341,7 @@ def _naive(value: Any, zone: tzinfo) -> datetime:
 def to_utc(value: Any, zone: tzinfo) -> datetime:
     """Convert a driver's timestamp: a datetime, text in ISO form, or milliseconds since 1970."""
     if isinstance(value, str):
-        value = datetime.fromisoformat(value)
+        value = iso_datetime(value)
         if value.tzinfo is not None and value.utcoffset():
             raise DataError(f"{value} has an offset: keep times without one, in db.timezone")
     elif isinstance(value, int | float):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from moldau.config.times import iso_datetime
 from moldau.connect.data import Struct
 from moldau.connectors.jdbc.columns import INTEGERS, ColumnKind, ColumnType
 
@@ -174,7 +175,7 @@ class Conversions:
             if isinstance(value, int | float):
                 value = _EPOCH + timedelta(milliseconds=value)
             elif isinstance(value, str):
-                value = datetime.fromisoformat(value)
+                value = iso_datetime(value)
                 if value.tzinfo is None:
                     value = value.replace(tzinfo=self._zone)
             return convert(_of_type(value, datetime))

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time
+from datetime import date, time
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from moldau.config.times import iso_datetime
 from moldau.values.avro.fit import Values
 from moldau.values.avro.plain import Misfit
 
@@ -38,10 +39,10 @@ _LOGICAL: Final[dict[str, Convert]] = {
     "date": _of_text(date.fromisoformat),
     "time-millis": _of_text(time.fromisoformat),
     "time-micros": _of_text(time.fromisoformat),
-    "timestamp-millis": _of_text(datetime.fromisoformat),
-    "timestamp-micros": _of_text(datetime.fromisoformat),
-    "local-timestamp-millis": _of_text(datetime.fromisoformat),
-    "local-timestamp-micros": _of_text(datetime.fromisoformat),
+    "timestamp-millis": _of_text(iso_datetime),
+    "timestamp-micros": _of_text(iso_datetime),
+    "local-timestamp-millis": _of_text(iso_datetime),
+    "local-timestamp-micros": _of_text(iso_datetime),
     "decimal": _of_text(Decimal),
 }
 
