@@ -83,7 +83,7 @@ class CountWindows:
 
     @property
     def kept(self) -> str:
-        return str(self)
+        return f"{self.size} records every {self.advance}"
 
     def __str__(self) -> str:
         return f"{counted(self.size, 'record')} every {self.advance}"
