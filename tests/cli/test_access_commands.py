@@ -48,7 +48,7 @@ def test_rules_are_added_listed_and_removed(shell: Shell) -> None:
     shell.good("acl", "remove", "alice", "READ", "topic:orders")
     done = shell("acl", "remove", "alice", "READ", "topic:orders")
     assert done.code == Exit.FAILED
-    assert "1 of 1 rules were not there" in done.err
+    assert "not there: 1 of 1 rule\n" in done.err
     shell.good("acl", "remove", "Group:x", "ALL", "topic:ord*", "--deny", "--host", "10.0.0.1")
     assert rules(shell, "--user", "alice") == rules(shell, "--user", "Group:x") == []
 

@@ -31,7 +31,7 @@ def test_a_partition_that_is_too_short_is_told_beside_those_that_were_trimmed(
     fill(shell, "uneven", [5, 2, 4])
     done = shell("topic", "trim", "uneven", "--before", "3")
     assert done.code == 1
-    assert done.err == "moldau: 1 of 3 partitions were not trimmed\n"
+    assert done.err == "moldau: not trimmed: 1 of 3 partitions\n"
     assert [row[:3] for row in done.rows] == [
         ["uneven", "0", "3"],
         ["uneven", "1", "-"],

@@ -1,4 +1,4 @@
-"""What stores keep of their windows is the same text in each version: another one forbids a start."""
+"""What stores keep of their windows stays the same text: a store with another one does not start."""
 
 from __future__ import annotations
 

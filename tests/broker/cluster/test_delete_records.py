@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from moldau.client import Admin, NewTopic, Producer, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.connection import ClientConnection
+from moldau.protocol.declare import Request
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.runtime import Runtime
 from tests.broker.cluster.world import SimulatedBrokers, new_world
@@ -77,15 +80,17 @@ def test_a_follower_that_stands_still_makes_it_time_out() -> None:
 
 def test_followers_send_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[int, int, int]] = []
-    encode = FetchRequest.encode_parts
+    send = ClientConnection.send
 
-    def noted(self: FetchRequest, version: int) -> object:
-        if self.replica_state.replica_id >= 0 and self.replica_state.replica_epoch >= 0:
-            named = sum(len(each.partitions) for each in self.topics)
-            sent.append((self.session_id, self.session_epoch, named))
-        return encode(self, version)
+    def noted(self: ClientConnection, request: Request, version: int, **how: Any) -> list[Any]:
+        if isinstance(request, FetchRequest):
+            replica = request.replica_state
+            if replica.replica_id >= 0 and replica.replica_epoch >= 0:
+                named = sum(len(each.partitions) for each in request.topics)
+                sent.append((request.session_id, request.session_epoch, named))
+        return send(self, request, version, **how)
 
-    monkeypatch.setattr(FetchRequest, "encode_parts", noted)
+    monkeypatch.setattr(ClientConnection, "send", noted)
     with new_world(7) as world:
         brokers = SimulatedBrokers(world)
         brokers.await_up()

@@ -18,6 +18,7 @@ from moldau.broker.main.log_command import command
 from moldau.cli.command import Context
 from moldau.cli.parser import Parser
 from moldau.client import Admin, NewTopic, Producer
+from moldau.errors.amounts import counted
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.protocol.schemas.group_log import OffsetCommitKey, OffsetCommitValue
 from moldau.records import Codec, ControlType, encode_batch, encode_control_batch
@@ -87,7 +88,7 @@ def test_damage_is_told_and_gives_exit_code_1(partition: Path, damage: Any, told
     code, out, err = dump(str(partition), "--problems")
     assert code == 1
     assert told in out
-    assert err == f"moldau: {out.count('!!')} problems\n"
+    assert err == f"moldau: {counted(out.count('!!'), 'problem')}\n"
 
 
 def test_an_index_is_held_against_its_log(partition: Path) -> None:

@@ -136,7 +136,7 @@ def answer(
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=at.broker_id, host=at.host, port=at.port, rack=at.rack)
-            for at in view.addresses(with_lately_fenced=True)
+            for at in view.addresses(with_lately_fenced=bool(request.topics))
         ],
         cluster_id=view.cluster_id,
         controller_id=view.controller_id(),

@@ -96,7 +96,7 @@ def _remove(arguments: Namespace, context: Context) -> int:
     _write(arguments, context, gone)
     if len(gone) < len(rules):
         context.err.write(
-            f"moldau: {len(rules) - len(gone)} of {counted(len(rules), 'rule')} were not there\n"
+            f"moldau: not there: {len(rules) - len(gone)} of {counted(len(rules), 'rule')}\n"
         )
         return Exit.FAILED
     return Exit.DONE

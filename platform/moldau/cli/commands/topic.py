@@ -336,9 +336,7 @@ def _trim(arguments: Namespace, context: Context) -> int:
     failed = sum(not isinstance(each, int) for each in results.values())
     if not failed:
         return Exit.DONE
-    context.err.write(
-        f"moldau: {failed} of {counted(len(results), 'partition')} were not trimmed\n"
-    )
+    context.err.write(f"moldau: not trimmed: {failed} of {counted(len(results), 'partition')}\n")
     return Exit.FAILED
 
 
