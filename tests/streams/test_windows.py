@@ -1,4 +1,4 @@
-"""What stores keep of their windows stays the same text: a store with another one does not start."""
+"""What stores keep of their windows stays the same text: with another one a store is refused."""
 
 from __future__ import annotations
 
