@@ -20,8 +20,6 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from queue import Empty
 from typing import BinaryIO, Final, Generic, TypeVar
 
@@ -29,7 +27,6 @@ from moldau.runtime.threads import Queue, here
 
 T = TypeVar("T")
 
-_CPU_MAX: Final = "/sys/fs/cgroup/cpu.max"
 LINE_LIMIT_BYTES: Final = 256 << 20
 _KILLED: Final = 137
 
@@ -217,22 +214,3 @@ def start_thread(run: Callable[[], None], name: str) -> threading.Thread:
 def process_environment() -> dict[str, str]:
     """Return the environment of this process."""
     return dict(os.environ)
-
-
-def core_count() -> int:
-    """Return the number of cores that this process may use; 1 if it is unknown. A container's limit
-    of CPU counts (cgroup v2), rounded up."""
-    cores = os.cpu_count() or 1
-    if sys.platform == "linux":
-        cores = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = Path(_CPU_MAX).read_text(encoding="ascii").split()
-        if quota != "max":
-            cores = min(cores, -(-int(quota) // int(period)))
-    return max(1, cores)
-
-
-def most_cores() -> int:
-    """Return the cores for the processes of one program: of four cores one is left to others."""
-    cores = core_count()
-    return cores - cores // 4

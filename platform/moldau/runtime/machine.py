@@ -23,12 +23,11 @@ from typing import Final, Generic, TypeVar
 from moldau.deferred import dataclass
 from moldau.errors import MoldauError, without_frames
 from moldau.runtime.holders import is_port_taken, port_holder
-from moldau.runtime.process_figures import memory_limit
+from moldau.runtime.process_figures import memory_limit, usable_cores
 
 T = TypeVar("T")
 
 _KIB: Final = 1024
-_GROUPS: Final = "/sys/fs/cgroup"
 _TIMEX_BYTES: Final = 512  # more than any system's struct timex
 _UNSYNCHRONISED: Final = 5
 """What adjtimex returns if nothing sets the clock (TIME_ERROR)."""
@@ -86,8 +85,8 @@ class MachineFacts:
     mappings_max: int | None
     memory: MemoryFacts | None
     cpus: int
-    cpu_limit: float | None
-    """The cores that the container or the unit may use; None without a limit."""
+    usable_cores: float
+    """Those of them that a process here may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def machine_facts() -> MachineFacts:
         mappings_max=_number(_read("/proc/sys/vm/max_map_count")),
         memory=_memory(),
         cpus=os.cpu_count() or 1,
-        cpu_limit=_cpu_limit(),
+        usable_cores=usable_cores(),
     )
 
 
@@ -234,27 +233,6 @@ def _memory() -> MemoryFacts | None:
         swap_free_bytes=found.get("SwapFree", 0),
         limit_bytes=limit if limit is not None and limit < total else None,
     )
-
-
-def _cpu_limit() -> float | None:
-    """Return the smallest limit of this process's control group and those above it."""
-    own = ""
-    for line in _read("/proc/self/cgroup").splitlines():
-        number, _, path = line.split(":", 2)
-        if number == "0":
-            own = path.strip("/")
-    limits = []
-    folders = own.split("/") if own else []
-    for depth in range(len(folders) + 1):
-        folder = "/".join((_GROUPS, *folders[:depth]))
-        quota, _, period = _read(f"{folder}/cpu.max").partition(" ")
-        if quota.isdigit() and period.strip().isdigit():
-            limits.append(int(quota) / int(period))
-    quota = _read(f"{_GROUPS}/cpu/cpu.cfs_quota_us").strip()
-    period = _read(f"{_GROUPS}/cpu/cpu.cfs_period_us").strip()
-    if quota.isdigit() and period.isdigit():
-        limits.append(int(quota) / int(period))
-    return min(limits, default=None)
 
 
 def _is_synchronised() -> bool | None:

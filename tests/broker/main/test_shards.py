@@ -34,7 +34,7 @@ from moldau.broker.settings import broker_settings
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
-from moldau.runtime import children
+from moldau.runtime import process_figures
 from moldau.runtime.node_processes import free_ports_in_row
 from moldau.runtime.real_files import RealFiles
 from tests.broker.exposition.scraped import Scraped
@@ -220,7 +220,7 @@ def started_with(*words: str) -> Namespace:
 def test_shards_leave_the_ports_of_the_node_s_services_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(children, "core_count", lambda: 8)
+    monkeypatch.setattr(process_figures, "core_count", lambda: 8)
     port = free_ports_in_row(7)
     words = ("--data", str(tmp_path), "--listen", str(port))
     assert decided_count(started_with(*words), {}).count == 6
@@ -303,8 +303,8 @@ def test_what_is_on_disk_is_found_in_every_directory(tmp_path: Path) -> None:
 
 
 FOUR_CORES = (
-    "import moldau.runtime.children as children;"
-    "children.core_count = lambda: 4;"
+    "import moldau.runtime.process_figures as figures;"
+    "figures.core_count = lambda: 4;"
     "from moldau.cli import main; raise SystemExit(main())"
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.connect.commands.worker import workers
-from moldau.runtime import children
+from moldau.runtime import process_figures
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import children_of, wait_until
 from tests.connect.rest.connect_command import connect
@@ -25,7 +25,7 @@ QUICK = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
 
 def test_auto_leaves_one_core_in_four_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, count in ((1, 1), (2, 2), (4, 3), (8, 6)):
-        monkeypatch.setattr(children, "core_count", lambda cores=cores: cores)
+        monkeypatch.setattr(process_figures, "core_count", lambda cores=cores: cores)
         assert workers("auto") == count
     assert workers("7") == 7
     for text in ("0", "1001", "two"):

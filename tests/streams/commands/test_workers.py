@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from moldau.runtime import children
+from moldau.runtime import process_figures
 from moldau.streams.commands.workers_action import processes
 from tests.cli.shell import Shell
 
@@ -17,7 +17,7 @@ from tests.cli.shell import Shell
 def test_auto_leaves_one_core_in_four_to_others(
     monkeypatch: pytest.MonkeyPatch, cores: int, count: int
 ) -> None:
-    monkeypatch.setattr(children, "core_count", lambda: cores)
+    monkeypatch.setattr(process_figures, "core_count", lambda: cores)
     assert processes("auto") == count
 
 

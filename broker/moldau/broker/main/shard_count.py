@@ -149,8 +149,8 @@ def is_planned(arguments: Namespace, settings: Settings) -> bool:
 
 def decided_count(arguments: Namespace, environment: Mapping[str, str]) -> ShardCount:
     """Return how many shards the command runs on this machine."""
-    from moldau.runtime.children import core_count
     from moldau.runtime.holders import is_port_taken
+    from moldau.runtime.process_figures import core_count
     from moldau.runtime.real_files import RealFiles
 
     files = RealFiles()

@@ -236,7 +236,7 @@ def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Lo
 def workers(text: str) -> int:
     """Return a number of workers, or for `auto` most cores. Raise ArgumentTypeError."""
     if text == _AUTO:
-        from moldau.runtime.children import most_cores
+        from moldau.runtime.process_figures import most_cores
 
         return most_cores()
     from moldau.cli.numbers import whole

@@ -40,8 +40,9 @@ from moldau.connect.worker.placement import Isolation, TaskPlacement, hosts_max
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.children import core_count, start_thread
+from moldau.runtime.children import start_thread
 from moldau.runtime.forking import ForkServer
+from moldau.runtime.process_figures import core_count
 
 PRELOADED: Final = (
     "moldau.connect.task.__main__",

@@ -56,7 +56,7 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
         found.append(mappings(facts.mappings_max))
     if facts.memory is not None:
         found += [memory(facts.memory), swap(facts.memory)]
-    return [*found, cores(facts.cpus, facts.cpu_limit)]
+    return [*found, cores(facts.cpus, facts.usable_cores)]
 
 
 def open_files(limits: OpenFilesLimits) -> Finding:
@@ -123,12 +123,12 @@ def swap(facts: MemoryFacts) -> Finding:
     )
 
 
-def cores(count: int, limit: float | None) -> Finding:
+def cores(count: int, usable: float) -> Finding:
     """Judge whether a process has a whole core."""
     check, found = "cores", str(count)
-    if limit is not None and limit < count:
-        found += f", limited to {limit:.2g}"
-    if limit is None or limit >= 1:
+    if usable < count:
+        found += f", limited to {round(usable, 2):g}"
+    if usable >= 1:
         return ok(check, found)
     return warning(
         check,

@@ -45,7 +45,7 @@ def processes(text: str) -> int:
     Raise ArgumentTypeError."""
     if text != AUTO:
         return _count(text)
-    from moldau.runtime.children import most_cores
+    from moldau.runtime.process_figures import most_cores
 
     return most_cores()
 
