@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -210,6 +211,67 @@ def test_a_port_in_use_leaves_fewer_shards_and_a_line() -> None:
         assert decided.is_sharded == (free > 1)
 
 
+OPEN: dict[str, tuple[int | str | None, OnDisk, int, int, str]] = {
+    "an empty directory": (
+        None,
+        EMPTY,
+        16,
+        1,
+        "one shard uses one of 16 cores: in an empty directory --shards auto runs 12, and takes "
+        "the ports 9092 to 9104",
+    ),
+    "few cores": (None, EMPTY, 2, 1, ""),
+    "one broker's data": (None, SINGLE, 16, 1, "one shard, as /data was made with one broker"),
+    "one shard is asked for": (1, EMPTY, 16, 1, ""),
+    "auto is asked for": ("auto", EMPTY, 16, 12, ""),
+}
+
+
+@pytest.mark.parametrize("case", OPEN)
+def test_a_listener_of_the_network_keeps_one_shard_and_a_line_says_so(case: str) -> None:
+    given, found, cores, count, note = OPEN[case]
+    for planned in (False, True):
+        decided = shard_count(
+            given, found, cores, is_planned=planned, free_ports=lambda count: count, open_port=9092
+        )
+        assert decided.count == count
+        assert decided.note.startswith("" if planned else note)
+        assert bool(decided.note) == bool(note and not planned)
+
+
+def test_the_line_of_an_open_listener_names_the_ports_that_are_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_figures, "core_count", lambda: 4)
+    port = free_ports_in_row(4)
+    listen = ("--data", str(tmp_path / "data"), "--listen", f":{port}")
+
+    def note(
+        *more: str, words: tuple[str, ...] = listen, variables: Mapping[str, str] | None = None
+    ) -> str:
+        decided = decided_count(started_with(*words, *more), variables or {})
+        assert decided.count == 1
+        return decided.note
+
+    assert note().endswith(f"runs 3, and takes the ports {port} to {port + 3}")
+    with socket.create_server(("", port + 3)):
+        assert note().endswith(f"runs 2, and takes the ports {port} to {port + 2}")
+    with socket.create_server(("", port + 1)):
+        assert note() == ""
+    assert note("--shards", "1") == note("--set", "node.id=4") == ""
+    advertised = {"MOLDAU_ADVERTISED_LISTENERS": f"PLAINTEXT://h1:{port}"}
+    assert note(variables=advertised) == ""
+    assert note("--kafka-environment", words=()) == ""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\n"
+        f"listeners=PLAINTEXT://:{port},CONTROLLER://localhost:{port + 4}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.voters=1@localhost:{port + 4}\n"
+    )
+    assert note("--config", str(file), words=()) == ""
+
+
 def started_with(*words: str) -> Namespace:
     """The arguments of a start."""
     parser = ArgumentParser()
@@ -266,7 +328,7 @@ PLANS: dict[str, tuple[tuple[str, ...], dict[str, str], bool]] = {
     "a port of this machine": (("--listen", "19092"), {}, False),
     "another setting": (("--set", "num.partitions=3"), {}, False),
     "the next port that is free": (("--listen", "0"), {}, True),
-    "an address of the network": (("--listen", ":9092"), {}, True),
+    "an address of the network": (("--listen", ":9092"), {}, False),
     "an id": (("--set", "node.id=4"), {}, True),
     "a variable": ((), {"MOLDAU_ADVERTISED_LISTENERS": "PLAINTEXT://h1:9092"}, True),
     "another image's environment": (("--kafka-environment",), {}, True),

@@ -10,8 +10,8 @@ By cores: three of four, so that clients and the system have some; 1 of one or t
 directory, because a shard's data would be missing without it, and one broker's data are no shard's.
 
 No plan changes by default. A file, a variable or a `--set` with roles, ids, listeners or voters is
-a plan. So is a listener of the network: further ports there may be open to other machines, or not
-published by a container. So is port 0.
+a plan. So is port 0. A listener of the network keeps one shard too, as further ports there may be
+open to other machines, or not published by a container; but a line says what `--shards auto` does.
 """
 
 from __future__ import annotations
@@ -109,10 +109,11 @@ def shard_count(
     *,
     is_planned: bool,
     free_ports: Callable[[int], int],
+    open_port: int | None = None,
 ) -> ShardCount:
     """Return how many shards run. `is_planned`: see the module; `free_ports(count)` returns for how
-    many shards, up to that count, there are ports behind the first one. Raise ConfigError if data
-    would be left out."""
+    many shards, up to that count, there are ports behind the first one; `open_port` is that first
+    one if the network reaches it. Raise ConfigError if data would be left out."""
     if isinstance(given, int):
         _check_whole(given, found)
         fresh = given > found.shards > 0
@@ -133,18 +134,22 @@ def shard_count(
     if given is None and is_planned:
         return ShardCount(1)
     count = free_ports(wanted)
+    if given is None and open_port is not None:
+        ports = f"{open_port} to {open_port + count}"  # the last is the controller's
+        more = f"in an empty directory --shards auto runs {count}, and takes the ports {ports}"
+        return ShardCount(1, f"one shard uses one of {cores} cores: {more}" if count > 1 else "")
     many = "one shard" if count == 1 else f"{count} shards"
     note = f"{many} for {cores} cores: more would need a port that is in use"
     return ShardCount(count, note if count < wanted else "", is_sharded=count > 1)
 
 
 def is_planned(arguments: Namespace, settings: Settings) -> bool:
-    """Whether the user has said what the node is, or where; see the module."""
+    """Whether the user has said what the node is; see the module."""
     if arguments.config is not None or arguments.kafka_environment:
         return True
     if any(settings.source(row).kind in _USER for row in _PLANNED):
         return True
-    return any(not each.port or not is_local(each.host) for each in read_listeners(settings).bound)
+    return not all(each.port for each in read_listeners(settings).bound)
 
 
 def decided_count(arguments: Namespace, environment: Mapping[str, str]) -> ShardCount:
@@ -184,6 +189,7 @@ def decided_count(arguments: Namespace, environment: Mapping[str, str]) -> Shard
         core_count(),
         is_planned=is_planned(arguments, settings),
         free_ports=free_ports,
+        open_port=next((each.port for each in listeners if not is_local(each.host)), None),
     )
 
 
