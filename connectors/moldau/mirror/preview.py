@@ -9,12 +9,7 @@ from moldau.client import Admin as AsyncAdmin
 from moldau.client.sync import Admin
 from moldau.connect.installed.plugins import resolved
 from moldau.deferred import dataclass
-from moldau.mirror.clusters import (
-    client_settings,
-    hidden_topics,
-    open_admin,
-    reads_committed,
-)
+from moldau.mirror.clusters import client_settings, hidden_topics, open_admin, reads_committed
 from moldau.mirror.copies import TopicCopies
 from moldau.mirror.flows import CHECKPOINT, Flow
 from moldau.mirror.group_offsets import chosen_groups
@@ -74,12 +69,8 @@ def _rows(copies: TopicCopies, source: Admin, *, is_committed: bool) -> Iterator
     topics = copies.topics()
     changes = copies.changes(topics)
     places = [TopicPartition(topic, n) for topic, count in topics.items() for n in range(count)]
-    begins = source.list_offsets(dict.fromkeys(places, EARLIEST)) if places else {}
-    ends = (
-        source.list_offsets(dict.fromkeys(places, LATEST), is_committed=is_committed)
-        if places
-        else {}
-    )
+    begins = source.list_offsets(dict.fromkeys(places, EARLIEST))
+    ends = source.list_offsets(dict.fromkeys(places, LATEST), is_committed=is_committed)
     for topic, count in topics.items():
         remote = copies.route.remote(topic)
         mine = [where for where in places if where.topic == topic]

@@ -37,7 +37,7 @@ from moldau.mirror.clusters import (
 from moldau.mirror.continuation import CopyEnd
 from moldau.mirror.copies import NOT_COPIED
 from moldau.mirror.flows import SOURCE, Flow
-from moldau.mirror.progress import CopyProgress, Ready
+from moldau.mirror.progress import CopyProgress, FlowLook
 from moldau.mirror.settings import SourceMirrorConfig
 from moldau.mirror.source_task import partition_of
 
@@ -51,7 +51,6 @@ _LOCK: Final = "mirror.lock"
 _LOOK_S: Final = 5.0
 _OURS: Final = f"{ConnectError.__module__}.{ConnectError.__qualname__}: "
 """What a traceback has before the cause that a connector tells."""
-
 _NOTED_BY: Final = "moldau mirror"
 _CLUSTER_ID: Final = "cluster_id"
 
@@ -81,6 +80,7 @@ class MirrorRun:
         self._runtime = runtime
         self._worker = ConnectWorker(runtime, worker, WorkerLocation(None, state), loggers)
         self._opened = AsyncExitStack()
+        self._is_once = is_once
         self._progress = CopyProgress(has_fixed_ends=is_once)
         self.refused: list[str] = []
         """A line that names the topics that the target does not take, as of the last look."""
@@ -89,9 +89,10 @@ class MirrorRun:
         """Start the worker and its connectors. Raise ConfigError for a config that is refused, or
         if another cluster was copied under the alias of the source; ConnectError if both clusters
         are one."""
+        flow = self.flow
         await self._worker.start()
-        if self.flow.copies:
-            self._props, _ = resolved(self.flow.config, self.flow.worker)
+        if flow.copies:
+            self._props, _ = resolved(flow.config, flow.worker)
             self._route = SourceMirrorConfig.of(self._props).route()
             self._source, self._target = [
                 await self._opened.enter_async_context(
@@ -101,31 +102,47 @@ class MirrorRun:
             ]
             found = await self._source.describe_cluster()
             await check_source_cluster(
-                self._worker.herder.offsets,
-                self.flow.source,
-                found.cluster_id,
-                self.flow.offsets_topic,
+                self._worker.herder.offsets, flow.source, found.cluster_id, flow.offsets_topic
             )
             target = await self._target.describe_cluster()
             if found.cluster_id is not None and found.cluster_id == target.cluster_id:
                 topics = [each.name for each in await self._source.list_topics()]
                 self._route.check_one_cluster(filter(self._route.takes, topics))
             if (line := await hidden_topics(self._source, self._route)) is not None:
-                _log.warning("%s: %s", self.flow.name, line)
-            await self.look()  # what is copied from here on counts
-        for name, config in self.flow.connectors.items():
+                _log.warning("%s: %s", flow.name, line)
+            await self._measure()  # what is copied from here on counts
+        for name, config in flow.connectors.items():
             try:
                 await self._worker.operations.put_config(name, dict(config), may_replace=True)
             except Refusal as error:
-                raise ConfigError(f"{self.flow.name}: {name}: {error}") from error
+                raise ConfigError(f"{flow.name}: {name}: {error}") from error
 
     async def aclose(self) -> None:
         """Stop the connectors in order."""
         await self._opened.aclose()
         await self._worker.aclose()
 
-    async def look(self) -> Ready:
-        """Look how far the mirror is. Partitions without a copy do not count."""
+    async def look(self) -> FlowLook:
+        """Look how far the mirror is. With `--once`, look into partitions that do not move whether
+        there are records left in them."""
+        is_running = all(each["state"] == "RUNNING" for _, each in self._states(SOURCE))
+        await self._measure()
+        if self._is_once and (unsure := self._progress.ready().unsure):
+            settings = consumer_settings(self._props, "source")
+            async with Consumer(settings, runtime=self._runtime) as consumer:
+                for where in unsure:
+                    await self._look_into(consumer, where)
+        failures = [
+            f"{self.flow.name}: {part}: {_cause(each)}"
+            for name in self.flow.connectors
+            for part, each in self._states(name)
+            if each["state"] == "FAILED"
+        ]
+        known = self._progress.ready()
+        return FlowLook(self.flow.name, known, is_running, failures, self.refused)
+
+    async def _measure(self) -> None:
+        """Measure what is copied and what is left. Partitions without a copy do not count."""
         topics = {each.name: each for each in await self._source.list_topics()}
         topics = {name: each for name, each in topics.items() if self._route.takes(name)}
         places = [
@@ -147,13 +164,10 @@ class MirrorRun:
             if copied is not None and copied.is_in(topic_id, high_watermarks[where]):
                 at[where] = copied.offset
         self._progress.on_look(begins, ends, at)
-        return self._progress.ready()
 
     async def _offsets(
         self, wanted: dict[TopicPartition, int], *, is_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        if not wanted:
-            return {}
         found = await self._source.list_offsets(wanted, is_committed=is_committed)
         return {where: each.offset for where, each in found.items()}
 
@@ -174,16 +188,6 @@ class MirrorRun:
             self.refused = [f"{self.flow.name}: {', '.join(names)}: {cause}"]
         return found
 
-    async def settle(self, ready: Ready) -> Ready:
-        """Look into partitions that do not move whether there are records left in them."""
-        if not ready.unsure:
-            return ready
-        settings = consumer_settings(self._props, "source")
-        async with Consumer(settings, runtime=self._runtime) as consumer:
-            for where in ready.unsure:
-                await self._look_into(consumer, where)
-        return self._progress.ready()
-
     async def _look_into(self, consumer: Consumer[bytes, bytes], where: TopicPartition) -> None:
         """Find out whether a partition has a record between what is copied and its end."""
         at, end = self._progress.at[where], self._progress.ends[where]
@@ -197,25 +201,11 @@ class MirrorRun:
                 return
         self._progress.on_end_reached(where, end)
 
-    def is_running(self) -> bool:
-        """Whether the copies are made and the tasks run."""
-        status = self._worker.operations.status(SOURCE)
-        states = [status["connector"]["state"], *(each["state"] for _, each in _tasks(status))]
-        return set(states) == {"RUNNING"}
-
-    def failures(self) -> list[str]:
-        """Return a line for each connector and task that has failed."""
-        found = []
-        for name in self.flow.connectors:
-            status = self._worker.operations.status(name)
-            for part, each in (("", status["connector"]), *_tasks(status)):
-                if each["state"] == "FAILED":
-                    found.append(f"{self.flow.name}: {name}{part}: {_cause(each)}")
-        return found
-
-
-def _tasks(status: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [(f" task {each['id']}", each) for each in status["tasks"]]
+    def _states(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return a connector and its tasks, each with its name in a message."""
+        status = self._worker.operations.status(name)
+        tasks = [(f"{name} task {each['id']}", each) for each in status["tasks"]]
+        return [(name, status["connector"]), *tasks]
 
 
 def _cause(state: dict[str, Any]) -> str:

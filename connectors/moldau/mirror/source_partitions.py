@@ -14,17 +14,17 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from moldau.client import LATEST, ErrorCode, KafkaError, PartitionColumns, TopicPartition
+from moldau.client import LATEST, KafkaError, PartitionColumns, TopicPartition
 from moldau.client.sync import Consumer
 from moldau.connectors.pace import Pace
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.mirror.clusters import open_admin, open_consumer, reads_committed
 from moldau.mirror.continuation import CopyEnd, continuation
+from moldau.mirror.progress import GONE
 from moldau.mirror.settings import SourceMirrorConfig
 
 _log = logging.getLogger(__name__)
 _RECORDS_MAX: Final = 20_000
-_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class SourcePartitions:
@@ -115,7 +115,7 @@ class SourcePartitions:
                 return []
             found = self._consumer.poll_batches(timeout_s, max_records=_RECORDS_MAX)
         except KafkaError as error:
-            if error.code not in _GONE:
+            if error.code not in GONE:
                 raise
             self._give_up(error)
             return []
