@@ -94,21 +94,13 @@ class Groups:
             types_filter=arguments.known_names(types, "type", GROUP_TYPES),
         )
 
-        async def ask(broker: int) -> ListGroupsResponse:
-            async def attempt() -> ListGroupsResponse:
-                answer = await self._requests.ask_once(request, ListGroupsResponse, broker)
-                raise_for("ListGroups", answer.error_code, broker=broker)
-                return answer
-
-            return await self._requests.cluster.retry(attempt)
-
-        answers = await at_once(await self._requests.brokers(), ask)
+        answers = await self._requests.ask_all(request, ListGroupsResponse)
         found = {
             each.group_id: ListedGroup(
                 each.group_id, each.protocol_type, each.group_state, each.group_type
             )
             for answer in answers.values()
-            for each in value_of(answer).groups
+            for each in answer.groups
         }
         return [found[name] for name in sorted(found)]
 

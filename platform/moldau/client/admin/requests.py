@@ -71,6 +71,25 @@ class Requests:
                 brokers=brokers,
             )
 
+    async def ask_all(self, request: Request, response: type[R]) -> dict[int, R]:
+        """Return the answer of each living broker. One that dies meanwhile is left out: others have
+        what it had. Raise the top-level error of an answer."""
+
+        async def ask(broker: int) -> R | None:
+            async def attempt() -> R | None:
+                if broker not in self.cluster.metadata.brokers:
+                    return None
+                answer = await self.ask_once(request, response, broker)
+                whole: Any = answer
+                raise_for(api_of(answer), whole.error_code, broker=broker)
+                return answer
+
+            return await self.cluster.retry(attempt)
+
+        found = await at_once(await self.brokers(), ask)
+        answers = {broker: value_of(each) for broker, each in found.items()}
+        return {broker: each for broker, each in answers.items() if each is not None}
+
     async def brokers(self) -> list[int]:
         """Return the ids of the brokers that are alive now."""
         await self.cluster.refresh()

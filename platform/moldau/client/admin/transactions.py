@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from moldau.client.admin.cluster import ActiveProducer
-from moldau.client.admin.requests import at_once, value_of
+from moldau.client.admin.requests import at_once
 from moldau.client.base import arguments
 from moldau.client.base.arguments import PartitionGiven
 from moldau.client.base.coordinator import TRANSACTION, find_coordinator
@@ -119,21 +119,14 @@ class TransactionAdmin:
             state_filters=chosen, producer_id_filters=ids, duration_filter=age_ms
         )
 
-        async def ask(broker: int) -> list[ListedTransaction]:
-            async def attempt() -> list[ListedTransaction]:
-                answer = await self._requests.ask_once(request, ListTransactionsResponse, broker)
-                raise_for("ListTransactions", answer.error_code, broker=broker)
-                return [
-                    ListedTransaction(
-                        each.transactional_id, each.producer_id, each.transaction_state, broker
-                    )
-                    for each in answer.transaction_states
-                ]
-
-            return await self._requests.cluster.retry(attempt)
-
-        found = await at_once(await self._requests.brokers(), ask)
-        listed = [each for answers in found.values() for each in value_of(answers)]
+        answers = await self._requests.ask_all(request, ListTransactionsResponse)
+        listed = [
+            ListedTransaction(
+                each.transactional_id, each.producer_id, each.transaction_state, broker
+            )
+            for broker, answer in answers.items()
+            for each in answer.transaction_states
+        ]
         return sorted(listed, key=lambda each: each.transactional_id)
 
     async def describe(
