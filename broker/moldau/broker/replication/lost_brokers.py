@@ -14,8 +14,8 @@ little: a broker that lives is connected to again after a moment.
 
 A fenced broker stays among the brokers of an answer about named topics for a moment. The C client
 drops a broker that is not named there, and with it the new leaders of its partitions, if it hears
-of both in one answer: it then waits for the same timer. Who asks for no topic, or for all, may want
-to ask each broker next, so that answer has only the living ones.
+of both in one answer: it then waits for the same timer. An answer about no topic, or about all, has
+only the living brokers: the client may be about to ask each of them.
 
 Invariant: a broker is lost for `LOST_MS` at most since its connection ended, so answers are late by
 that at most, whatever happens to the cluster.
