@@ -18,6 +18,7 @@ from moldau.streams.engine.operators.process import Context
 from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
+from moldau.streams.plan.dead_letters import with_dead_letters
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.operations import Step
 from moldau.streams.plan.partitioners import Partitioner, partitioning_of
@@ -417,7 +418,7 @@ class Streams:
         what the setting `errors.dead.letter.queue.topic.name` would say."""
         from moldau.streams.testing.driver import Driver
 
-        return Driver(self.plan().with_dead_letters(dead_letters), **options)
+        return Driver(with_dead_letters(self.plan(), dead_letters), **options)
 
     def _given(
         self, bootstrap: str, state: str, settings: Mapping[str, object] | None

@@ -29,6 +29,7 @@ from moldau.runtime.restarts import Restarts
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.plan.dead_letters import with_dead_letters
 from moldau.streams.plan.patterns import matches, patterns_of, resolved
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import InputDeleted, MissingTopics
@@ -80,7 +81,7 @@ async def run_plan(
     place = place or WorkerSlot()
     life = place.reports.life
     life.begin()
-    plan = plan.with_dead_letters(settings.own[rows.dead_letter_topic])
+    plan = with_dead_letters(plan, settings.own[rows.dead_letter_topic])
     with ExitStack() as left:
         left.push(lambda kind, *_: life.end(is_failure=kind is not None))
         work = asyncio.ensure_future(_run_plan(plan, settings, runtime, place))

@@ -18,6 +18,8 @@ from moldau.streams import (
     dead_letter,
     tumbling,
 )
+from moldau.streams.engine.task import Task
+from moldau.streams.state.backing import MemoryBacking
 
 
 class Deduplicate:
@@ -53,6 +55,37 @@ def test_a_store_outlives_a_restart_and_a_timer_sweeps_it() -> None:
     driver.pipe("in", 4, key="a", timestamp=3)
 
     assert [record.value for record in driver.read("out")] == [10, 40]
+
+
+def test_a_task_knows_until_the_commit_that_a_timer_of_the_wall_clock_was_called() -> None:
+    app = Streams("app")
+    store = StateStore("seen", key=str, value=int)
+    stream = app.stream("in", int, key=str)
+    stream.process(Deduplicate, name="once", stores=[store], type=int).to("out")
+    (program,) = app.plan().programs
+    task = Task(program, 0, {"seen": MemoryBacking()})
+
+    task.punctuate(0)
+    task.punctuate(59_999)
+    assert not task.has_timer_fired()
+    task.punctuate(60_000)
+    assert task.has_timer_fired()
+    task.flush()
+    assert not task.has_timer_fired()
+
+
+def test_a_timer_by_an_unknown_clock_is_refused_with_the_clocks_that_there_are() -> None:
+    class ByClock:
+        def __init__(self, context: Context) -> None:
+            context.schedule("10s", print, by="clock")  # type: ignore[arg-type]
+
+        def process(self, record: Record) -> None: ...
+
+    app = Streams("app")
+    app.stream("in", int, key=str).process(ByClock, name="ticks").to("out")
+    said = 'operator=ticks: schedule: by=\'clock\' must be "stream" or "wall"'
+    with pytest.raises(StreamsError, match=said):
+        app.test().pipe("in", 1, key="a")
 
 
 class Ticks:

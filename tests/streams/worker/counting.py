@@ -120,6 +120,9 @@ class CountingTask:
     def is_unfinished(self) -> bool:
         return False
 
+    def has_timer_fired(self) -> bool:
+        return False
+
     def wants_commit(self) -> bool:
         return False
 

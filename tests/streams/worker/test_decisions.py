@@ -36,6 +36,10 @@ class Idle:
     is_wanting = False
     held = 0
     is_in_batch = False
+    has_fired = False
+
+    def has_timer_fired(self) -> bool:
+        return self.has_fired
 
     def is_unfinished(self) -> bool:
         return self.is_in_batch
@@ -61,8 +65,9 @@ class World:
             is_atomic=is_atomic,
             interval_s=(10.0, longest_s),
             uncommitted_bytes_max=1000,
-            backlog=Backlog(self.lags.get, ("again",)),
+            backlog=(backlog := Backlog(self.lags.get)),
         )
+        self.backlog = backlog
         self.decisions.on_commit_begun(0.0)
 
     def touch(self, *task_ids: TaskId) -> None:
@@ -116,30 +121,50 @@ def test_a_commit_is_due_by_time_by_wish_and_by_size(is_atomic: bool) -> None:
 
 
 class BusyWorld(World):
-    """Two tasks that have processed 100 records each since the last commit, at 0.0; a third one
-    reads a repartition topic. Commits are 10 to 50 s apart."""
+    """Two tasks that have processed 100 records each since the last commit, at 0.0. Commits are 10
+    to 50 s apart."""
 
     def __init__(self, *lags: int | None) -> None:
         super().__init__(is_atomic=True, longest_s=50.0)
-        program = Program(1, "app", (), ("again",), (), ())
-        task: Any = Idle()
-        again = TaskId(1, 0)
-        inputs = (TopicPartition("again", 0),)
-        self.tasks[again] = WorkerTask(again, program, inputs, task, None, TaskState.RUNNING)
         for task_id, lag in zip((A, B), lags, strict=True):
             if lag is not None:
                 self.lags[TopicPartition("in", task_id.partition)] = lag
         for each in self.tasks.values():
-            each.processed = 100
+            self.process(each, "in")
         self.touch(*self.tasks)
 
-    def commits_at(self) -> float:
+    def process(self, task: WorkerTask, topic: str, count: int = 100) -> None:
+        """Have a task process records of an input, of which 10 more are buffered."""
+        where = TopicPartition(topic, task.task_id.partition)
+        if where not in task.inputs:
+            task.inputs += (where,)
+        task.added[where] = max(task.added[where], 10) + count
+        task.is_touched = True
+
+    def add_reader(self, *writers: TaskId) -> WorkerTask:
+        """Add a task that reads a repartition topic which these tasks write."""
+        again = TaskId(1, 0)
+        program = Program(1, "app", (), ("again",), (), ())
+        inputs = (TopicPartition("again", 0),)
+        idle: Any = Idle()
+        task = WorkerTask(again, program, inputs, idle, None, TaskState.RUNNING)
+        self.tasks[again] = task
+        self.backlog.on_layout({"again": frozenset(writers)})
+        return task
+
+    def commits_at(self, after: float = 0.0) -> float:
         """Return when the next commit is due. Tasks process nothing more meanwhile."""
         for tenth in range(1000):
-            self.decisions.on_turn(tenth / 10)
+            self.decisions.on_turn(after + tenth / 10)
             if self.decisions.ready().commit:
-                return tenth / 10
+                return after + tenth / 10
         raise AssertionError("no commit is due")
+
+    def commit(self, now: float) -> None:
+        self.decisions.on_commit_begun(now)
+        for each in self.tasks.values():
+            each.is_touched = each.task.has_fired = False  # type: ignore[attr-defined]
+        self.decisions.on_committed(now, is_anything=True)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +203,63 @@ def test_a_task_that_does_nothing_is_not_behind_and_holds_up_no_other() -> None:
     for each in world.tasks.values():
         each.is_touched = False
     assert world.commits_at() == 10.0
+
+
+def test_a_caught_up_input_of_a_task_that_is_behind_with_another_has_its_outputs_in_time() -> None:
+    world = BusyWorld(10**6, 10**6)
+    task = world.tasks[A]
+    idle: Any = task.task
+    idle.buffered = lambda topic: 0 if topic == "requests" else 10
+    world.process(task, "requests", 1)
+    assert world.commits_at() == 10.0
+    world.commit(10.0)
+    world.process(task, "in")
+    assert world.commits_at(10.0) == 60.0, "it had no request"
+
+
+def test_what_a_timer_of_the_wall_clock_has_made_is_put_off_by_no_backlog() -> None:
+    world = BusyWorld(10**6, 10**6)
+    idle: Any = world.tasks[A].task
+    idle.has_fired = True
+    assert world.commits_at() == 10.0
+    world.commit(10.0)
+    for each in world.tasks.values():
+        world.process(each, "in")
+    assert world.commits_at(10.0) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("lag", "writers", "due"),
+    [
+        (10**6, (A, B), 60.0),
+        (0, (A, B), 20.0),  # one of them has caught up
+        (0, (B,), 60.0),  # but it is none of the writers
+        (10**6, (A, B, TaskId(0, 2)), 20.0),  # of one in another worker it is not known
+    ],
+)
+def test_records_of_a_repartition_topic_have_waited_as_long_as_those_of_its_writers(
+    lag: int, writers: tuple[TaskId, ...], due: float
+) -> None:
+    world = BusyWorld(lag, 10**6)
+    reader = world.add_reader(*writers)
+    idle: Any = reader.task
+    idle.buffered = lambda topic: 0
+    world.commit(10.0)
+    world.process(reader, "again")
+    world.process(world.tasks[B], "in")
+    assert world.commits_at(10.0) == due
+
+
+def test_a_request_by_a_repartition_topic_is_late_by_nothing_also_if_its_writer_rests() -> None:
+    world = BusyWorld(0, 10**6)
+    reader = world.add_reader(A)
+    idle: Any = reader.task
+    idle.buffered = lambda topic: 0
+    for begun in (10.0, 20.0):
+        world.commit(begun)
+        world.process(reader, "again")
+        world.process(world.tasks[B], "in")
+        assert world.commits_at(begun) == begun + 10.0
 
 
 def test_a_damaged_task_is_healed_and_the_others_go_on() -> None:

@@ -67,6 +67,9 @@ class RunsPartition(Protocol):
     def wants_commit(self) -> bool:
         """Whether an operator has requested a commit since the last one."""
 
+    def has_timer_fired(self) -> bool:
+        """Whether a timer of the wall clock was called since the last commit."""
+
     def close(self) -> None:
         """End the operators, after the last commit: what they emit is dropped."""
 

@@ -37,6 +37,7 @@ class Current:
         self.place: Callable[[], tuple[str, int] | None] = _nowhere
         """Returns the topic and the offset of the record that runs."""
         self.is_commit_wanted = False
+        self.has_timer_fired = False
 
     @property
     def is_record(self) -> bool:

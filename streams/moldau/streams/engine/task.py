@@ -396,6 +396,7 @@ class Task:
             self._check_pending()
         self._is_announced = False
         self.network.current.is_commit_wanted = False
+        self.network.current.has_timer_fired = False
         changes = {}
         for name, store in self.network.stores.items():
             found = _flushed(store)
@@ -408,6 +409,9 @@ class Task:
 
     def wants_commit(self) -> bool:
         return self.network.current.is_commit_wanted
+
+    def has_timer_fired(self) -> bool:
+        return self.network.current.has_timer_fired
 
     def close(self) -> None:
         self.network.end()

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.dead_letters import without_circles
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.joins import TableJoin
 from moldau.streams.plan.operations import Step
@@ -43,13 +44,14 @@ def compiled(graph: Graph) -> Plan:
     programs, repartitions = partitioned(
         graph.app, (_program(graph, index, group) for index, group in groups), repartitions
     )
-    return Plan(
+    plan = Plan(
         graph.app,
         programs,
         repartitions,
         tuple(graph.global_tables.values()),
         tuple(graph.lake_tables.values()),
     )
+    return without_circles(plan)
 
 
 def _cut(graph: Graph) -> tuple[list[Step], tuple[RepartitionTopic, ...]]:

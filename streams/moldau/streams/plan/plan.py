@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 from moldau.deferred import dataclass
@@ -57,6 +56,11 @@ class Program:
     feeding: tuple[tuple[str, frozenset[str]], ...] = ()
     # The names of the topics that replies may go to, as a pattern.
     reply_topics: str = REPLY_TOPICS
+
+    def dead_letters(self) -> set[str]:
+        """Return the topics that its policies send failed records to."""
+        policies = (self.on_error, *(each.on_error for each in self.steps if each.on_error))
+        return {each.dead_letter for each in policies if each.dead_letter is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +130,11 @@ class Plan:
     def outputs(self) -> set[str]:
         """Return the topics that it writes to, as far as they are known; those of dead letters
         belong to them."""
-        found = {topic for program in self.programs for topic in program.outputs}
-        policies = [each.on_error for each in self.programs]
-        policies += [
-            step.on_error for each in self.programs for step in each.steps if step.on_error
-        ]
-        return found | {each.dead_letter for each in policies if each.dead_letter is not None}
-
-    def with_dead_letters(self, topic: str) -> Plan:
-        """Return the plan of an app that sends what it leaves out to a topic, "" for none. Records
-        of global tables go nowhere: no task reads them."""
-        if not topic:
-            return self
-        programs = tuple(
-            replace(
-                each,
-                on_error=each.on_error.sent_to(topic),
-                steps=tuple(
-                    step
-                    if step.on_error is None
-                    else replace(step, on_error=step.on_error.sent_to(topic))
-                    for step in each.steps
-                ),
-            )
-            for each in self.programs
-        )
-        return replace(self, programs=programs)
+        return {
+            topic
+            for program in self.programs
+            for topic in (*program.outputs, *program.dead_letters())
+        }
 
     def changelogs(self) -> dict[str, StoreSpec]:
         """Return the changelog topics that the app makes: name -> store."""

@@ -12,6 +12,7 @@ from moldau.deferred import dataclass
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.changelog.topics import prepare
+from moldau.streams.plan.dead_letters import with_dead_letters
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import checked, task_settings
@@ -69,7 +70,7 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     own = {name: each for name, each in given.items() if name == BATCH_RECORDS}
     settings = checked({name: each for name, each in given.items() if name not in own})
     _refuse_settings(settings)
-    plan = plan.with_dead_letters(settings.own[dead_letter_topic])
+    plan = with_dead_letters(plan, settings.own[dead_letter_topic])
     most = batch_records(own)
     lakes = LakeVersions(plan.lake_tables)
     programs = {each.index: pickled(each) for each in plan.programs}

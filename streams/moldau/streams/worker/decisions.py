@@ -11,9 +11,13 @@ and has sent nothing); a task is made again only after it was closed.
 A volatile core: events change it, and `ready` hands out what to do once.
 
 A commit has a cost of its own, and writes each key that has changed since the last one, so a worker
-that is behind commits less often, as long as that makes no output twice as late as it is. It is
-behind if each task is whose inputs come from outside: repartition topics of the app hold what has
-waited there already.
+that is behind commits less often. The promise is that no output waits longer for its commit, beyond
+one interval, than a record that comes now would wait until it is processed, whichever input it
+comes to. So the least counts of the inputs that had records processed since the last commit, each
+at its own rate: one that has caught up among others that have not makes commits come at the
+interval. What a timer of the wall clock has made was late for nothing, so it makes them, too.
+Records of a repartition topic have waited before as well, in front of the tasks that write it: that
+time is added if all those tasks run in this worker. Otherwise it is not known, and counts as none.
 
 Whether an input was deleted is decided here too. A broker that has just started may not know a
 topic yet, and a look may fail. So an input counts as deleted when all looks of some seconds that
@@ -22,7 +26,7 @@ were answered did not find it; the worker goes on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.deferred import dataclass
@@ -72,37 +76,63 @@ NOTHING: Final = Ready()
 
 
 class Backlog:
-    """How long what waits in the inputs of tasks would take them, at their present rate."""
+    """How long what waits in the inputs of tasks would take them, at their present rates."""
 
-    def __init__(
-        self, lag: Callable[[TopicPartition], int | None], repartitions: Collection[str] = ()
-    ) -> None:
+    def __init__(self, lag: Callable[[TopicPartition], int | None]) -> None:
         """`lag` returns how many records of an input are not fetched yet, None if that is not
         known."""
         self._lag = lag
-        self._repartitions = frozenset(repartitions)
+        self._writers: Mapping[str, frozenset[TaskId]] = {}
+        self._waited_s: dict[str, float] = {}
         self._begun = 0.0
-        self._processed: dict[TaskId, int] = {}
+        self._processed: dict[tuple[TaskId, str], int] = {}
+
+    def on_layout(self, writers: Mapping[str, frozenset[TaskId]]) -> None:
+        """Take the tasks that write each repartition topic, in any worker."""
+        self._writers = writers
+
+    def on_commit(self, tasks: Iterable[WorkerTask], now: float) -> None:
+        """Note how late the records are that this commit brings to repartition topics."""
+        tasks = list(tasks)
+        here = {each.task_id for each in tasks}
+        delays = {each.task_id: self._delay_s(each, here, now) for each in tasks if each.is_touched}
+        for topic, writers in self._writers.items():
+            found = [delays[each] for each in writers if each in delays]
+            if found or not writers <= here:
+                self._waited_s[topic] = min(found) if writers <= here else 0.0
 
     def begin(self, tasks: Iterable[WorkerTask], now: float) -> None:
         """Measure rates from now on."""
         self._begun = now
-        self._processed = {each.task_id: each.processed for each in tasks}
+        self._processed = {
+            (task.task_id, each.topic): task.processed_of(each)
+            for task in tasks
+            for each in task.inputs
+        }
 
     def delay_s(self, tasks: Iterable[WorkerTask], now: float) -> float:
         """Return the delay of the task that is least behind, of those that do anything."""
-        delays = [self._delay_s(each, now) for each in tasks if each.is_touched]
-        return min((each for each in delays if each is not None), default=0.0)
+        tasks = list(tasks)
+        here = {each.task_id for each in tasks}
+        return min(
+            (self._delay_s(each, here, now) for each in tasks if each.is_touched), default=0.0
+        )
 
-    def _delay_s(self, task: WorkerTask, now: float) -> float | None:
-        sources = [each for each in task.inputs if each.topic not in self._repartitions]
-        if not sources:
-            return None
-        done = task.processed - self._processed.get(task.task_id, 0)
-        if done <= 0:
+    def _delay_s(self, task: WorkerTask, here: Set[TaskId], now: float) -> float:
+        """Return the delay of the input that is least behind, of those that it has read. What it
+        made without any was late for nothing."""
+        if task.task.has_timer_fired():
             return 0.0
-        waiting = sum((self._lag(each) or 0) + task.task.buffered(each.topic) for each in sources)
-        return waiting * (now - self._begun) / done
+        delays = []
+        for each in task.inputs:
+            done = task.processed_of(each) - self._processed.get((task.task_id, each.topic), 0)
+            if done > 0:
+                waiting = (self._lag(each) or 0) + task.task.buffered(each.topic)
+                delay_s = waiting * (now - self._begun) / done
+                if self._writers.get(each.topic, here) <= here:
+                    delay_s += self._waited_s.get(each.topic, 0.0)
+                delays.append(delay_s)
+        return min(delays, default=0.0)
 
 
 class Decisions:
@@ -148,6 +178,7 @@ class Decisions:
 
     def on_commit_begun(self, now: float) -> None:
         """A commit begins; if it fails, the next one is due an interval later."""
+        self._backlog.on_commit([self._tasks[each] for each in self._of(TaskState.RUNNING)], now)
         self._begin_interval(now)
 
     def on_committed(self, now: float, *, is_anything: bool) -> None:

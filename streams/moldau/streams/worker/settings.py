@@ -88,8 +88,10 @@ commit_interval_ms = Setting("commit.interval.ms", LONG, None, check=at_least(0)
     doc="How often a worker commits. Until then caches hold updates back, and with exactly-once no "
     "reader of committed records sees outputs. Without a value 100 with exactly_once_v2, as in "
     "Kafka Streams, and 1000 with at_least_once, where Kafka Streams has 30,000. Without a value a "
-    "worker that is behind with all its inputs commits less often, up to once a second: outputs "
-    "that are late already wait at most as long again, and each commit costs less.")
+    "worker that is behind with each input that it has read since the last commit commits less "
+    "often, but at least once a second: no output waits longer than a record that comes now to the "
+    "input that is least behind would wait until it is processed. What a timer by the wall "
+    "clock makes is not put off.")
 poll_ms = Setting("poll.ms", LONG, 100, check=at_least(1),
     doc="How long a worker with nothing to do waits for records before it looks at the clock "
     "again.")

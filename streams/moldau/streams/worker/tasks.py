@@ -9,6 +9,7 @@ RUNNING task is given records.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -21,6 +22,7 @@ from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LookupTable
+from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, StoreFailed, StoreSize, noted
 from moldau.streams.state.backing import Backing
@@ -123,6 +125,8 @@ class WorkerTask:
     origins: dict[TopicPartition, int] = field(default_factory=dict)
     """The offset of the first record given to the task, by input."""
     paused: set[TopicPartition] = field(default_factory=set)
+    added: Counter[TopicPartition] = field(default_factory=Counter)
+    """How many records were given to the task, by input."""
     processed: int = 0
     seconds: float = 0.0
     """The time spent in processing."""
@@ -148,6 +152,10 @@ class WorkerTask:
     def is_restored(self) -> bool:
         """Whether its stores have all that was asked for of their changelogs."""
         return all(each.is_done for each in self.restoring.values())
+
+    def processed_of(self, where: TopicPartition) -> int:
+        """Return how many records of an input it has processed."""
+        return self.added[where] - self.task.buffered(where.topic)
 
     def fit_slice(self, seconds: float) -> None:
         """Make slices smaller if a function is slow, and larger again if it is not."""
@@ -242,6 +250,20 @@ def tasks_of(
     return {
         task_id: (programs[task_id.program], tuple(sorted(inputs)))
         for task_id, inputs in sorted(found.items())
+    }
+
+
+def writers_of(layout: Layout) -> dict[str, frozenset[TaskId]]:
+    """Return the tasks that write each repartition topic of an app, in any worker."""
+    programs = layout.plan.programs
+    return {
+        topic.name: frozenset(
+            TaskId(program.index, partition)
+            for program in programs
+            if topic.name in program.outputs
+            for partition in range(layout.tasks(program))
+        )
+        for topic in layout.plan.repartitions
     }
 
 

@@ -53,7 +53,7 @@ from moldau.streams.worker.standbys import Standbys
 from moldau.streams.worker.start import prepare
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.task_maker import TaskMaker, forget_frames
-from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, WorkerTask
+from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, WorkerTask, writers_of
 
 _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
@@ -114,12 +114,13 @@ class Worker:
         )
         self.tasks = self._own.tasks
         lag = self._door.lag
+        self._backlog = Backlog(lag)
         self._decisions = Decisions(
             self.tasks,
             is_atomic=self._door.committer.is_atomic,
             interval_s=(settings.commit_interval_ms / 1000, settings.commit_interval_ms_max / 1000),
             uncommitted_bytes_max=self._settings[rows.uncommitted_bytes_max],
-            backlog=Backlog(lag, {topic.name for topic in plan.repartitions}),
+            backlog=self._backlog,
         )
         self.queries = Queries(
             plan,
@@ -220,6 +221,7 @@ class Worker:
             self._kept,
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
+        self._backlog.on_layout(writers_of(start.layout))
         self._own.begin(start.topics, self._settings[rows.cache_max_bytes])
         self.standbys.widths = start.layout.counts
         self._watch = InputWatch(self._plan.app, start.layout.inputs())
@@ -307,6 +309,7 @@ class Worker:
                 task.task.add(where.topic, chunk)
                 if len(chunk):
                     task.origins.setdefault(where, chunk.offsets[0])
+                    task.added[where] += len(chunk)
                 task.fetched[where] = chunk.next_offset
         if self._plan.global_tables:
             await self._globals.read()

@@ -155,6 +155,10 @@ class Context:
         three. Of times that pass while the app does not run none is made up for.
         """
         self._require("schedule")
+        if by not in ("stream", "wall"):
+            raise StreamsError(
+                f'operator={self.name}: schedule: by={by!r} must be "stream" or "wall"'
+            )
         if is_cron(interval):
             where = f"operator={self.name}: schedule"
             if by != "wall":
@@ -204,6 +208,7 @@ class ProcessOperator(Operator):
         self.record: Record | None = None
         self._timers: dict[str, list[Timer]] = {"stream": [], "wall": []}
         self._context = Context(self, around, name)
+        self._current = around[1]
         self._aged = [each for each in around[0].values() if isinstance(each, Aged)]
         self._plain = [each for each in around[0].values() if isinstance(each, UserStore)]
         self._make = operation.make
@@ -284,6 +289,7 @@ class ProcessOperator(Operator):
 
     def on_wall_clock(self, now_ms: int) -> None:
         for timer in self._due("wall", now_ms):
+            self._current.has_timer_fired = True
             self.guard_timed(self._call_timer)(timer, now_ms)
 
     def _call_timer(self, timer: Timer, now_ms: int) -> None:
