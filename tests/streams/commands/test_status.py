@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import msgspec
 
 from moldau.client import TopicPartition
 from moldau.client.group.descriptions import GroupDescription, MemberDescription, MemberTasks
 from moldau.streams.commands.pause_action import addresses
-from moldau.streams.commands.status_action import statuses
+from moldau.streams.commands.status_action import statuses, write_status
 from moldau.streams.worker.owners import Address
 from tests.streams.worker.counting import word_count
 
@@ -62,3 +64,18 @@ def test_a_classic_group_has_the_tasks_of_the_partitions() -> None:
         ("0_1", "active", "wc-1", "c:8102"),
         ("1_1", "active", "wc-1", "c:8102"),
     ]
+
+
+def test_a_status_without_tasks_says_why() -> None:
+    def written(*members: MemberDescription) -> list[str]:
+        out = StringIO()
+        found = group(*members)
+        write_status(out, "wc", found, statuses(found, PLAN))
+        return out.getvalue().splitlines()
+
+    assert written() == [
+        "app wc: streams group, Stable, 0 workers",
+        "none of its workers runs: start it with moldau streams run",
+    ]
+    idle = MemberDescription("one", None, "c", "/h", tasks=MemberTasks())
+    assert written(idle)[1:] == ["no worker has a task now: look again when the group is stable"]

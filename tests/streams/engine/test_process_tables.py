@@ -126,6 +126,7 @@ def test_process_values_makes_a_table_with_a_store(emit: str) -> None:
     for value in (6, 4, 8):
         driver.pipe("in", value, key="a")
     assert driver.query("above").get("a") == "8 3"
+    assert driver.query("above", wait="1s", stale=True, at_least={0: 1}).get("a") == "8 3"
     driver.restart(from_changelog=True)
     driver.pipe("in", 9, key="a")
     assert driver.query("above").get("a") == "9 4"

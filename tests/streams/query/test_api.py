@@ -323,6 +323,16 @@ def test_what_a_client_may_get_wrong() -> None:
         "limit=x: it must be milliseconds or a number"
     )
     assert two.get("one:1", "/stores/numbers/keys/x")[0] == 400
+    for option in ("stale", "reverse"):
+        status, found = two.get("one:1", f"/stores/counts?{option}=maybe")
+        assert (status, found["error"]) == (400, f"{option}=maybe: it must be true or false")
+    status, found = two.get("one:1", "/pause?only=maybe", "POST")
+    assert (status, two.get("one:1", "/")[1]["paused"]) == (400, False)
+    status, found = two.get("one:1", "/workers?count=3", "POST")
+    assert (status, "has no supervisor: stop it, and start it with" in found["error"]) == (
+        404,
+        True,
+    )
     post = Request("POST", "/stores", ("stores",))
     assert asyncio.run(two.apis["one:1"].answer(post)).status == 405
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from moldau.streams.query.http import Answer, Request, json_answer
-from moldau.streams.query.supervised import SupervisedApi, SupervisorLink
+from moldau.streams.query.supervised import SupervisedApi, SupervisorLink, change_of_count
 
 
 class Inner:
@@ -38,6 +38,16 @@ async def test_what_is_no_number_of_workers_is_refused(count: str) -> None:
     answer = await api.answer(request("POST", count=count))
     assert (answer.status, asked) == (400, [])
     assert (await api.answer(request("PUT", count="2"))).status == 405
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(1, 3, "1 worker becomes 3"), (3, 1, "3 workers become 1"), (0, 2, "0 workers become 2")],
+)
+def test_a_change_of_the_number_is_said_in_the_words_of_the_count(
+    before: int, after: int, said: str
+) -> None:
+    assert change_of_count(before, after) == said
 
 
 async def test_a_supervisor_that_is_gone_is_an_answer() -> None:

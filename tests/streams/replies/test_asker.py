@@ -82,6 +82,10 @@ async def test_many_requests_are_answered_each_with_its_own_reply(
             ReplyFailed, match=r"operator=map_values.root.: ValueError: -4 is below"
         ):
             await one.ask(topic, -4, key="a")
+        with pytest.raises(StreamsError, match=f"topic={topic}: key of type object cannot be sent"):
+            await one.ask(topic, 4, key=object())
+        with pytest.raises(StreamsError, match=f"topic={topic}: value of type object cannot be s"):
+            await one.ask(topic, object())
         with pytest.raises(StreamsError, match="the reply is no "):
             await one.ask(topic, 4, key="a", type=dict[str, int])
         await one.aclose()

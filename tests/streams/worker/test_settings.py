@@ -66,6 +66,14 @@ def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
     assert "group.instance.id" not in given.of("restore.consumer")
 
 
+def test_the_name_of_a_worker_in_a_streams_group_is_refused_with_what_to_do() -> None:
+    given = {"group.protocol": "streams", "group.instance.id": "me"}
+    with pytest.raises(
+        BadSettings, match=r"group\.instance\.id.*: remove it: a worker keeps its name"
+    ):
+        app_settings(given)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

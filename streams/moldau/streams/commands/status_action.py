@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json, write_table
@@ -52,10 +52,22 @@ def show_status(arguments: Namespace, context: Context) -> int:
         rows = [asdict(each) for each in tasks]
         write_json(context.out, {**found, "workers": len(group.members), "tasks": rows})
     else:
-        kind = f"{group.type} group, {group.state}"
-        print(f"app {plan.app}: {kind}, {count_of_workers(len(group.members))}", file=context.out)
-        _write(context, tasks)
+        write_status(context.out, plan.app, group, tasks)
     return Exit.DONE if group.members else Exit.FAILED
+
+
+def write_status(
+    out: TextIO, app: str, group: GroupDescription, tasks: Sequence[TaskStatus]
+) -> None:
+    """Write the number of workers and their tasks, or why there are none."""
+    kind = f"{group.type} group, {group.state}"
+    print(f"app {app}: {kind}, {count_of_workers(len(group.members))}", file=out)
+    if tasks:
+        _write(out, tasks)
+    elif group.members:
+        print("no worker has a task now: look again when the group is stable", file=out)
+    else:
+        print("none of its workers runs: start it with moldau streams run", file=out)
 
 
 def plan_of(arguments: Namespace) -> Plan:
@@ -145,7 +157,7 @@ def _of_member(member: MemberDescription, plan: Plan) -> Iterable[TaskStatus]:
             )
 
 
-def _write(context: Context, tasks: Sequence[TaskStatus]) -> None:
+def _write(out: TextIO, tasks: Sequence[TaskStatus]) -> None:
     head = ("TASK", "ROLE", "WORKER", "HOST", "QUERIES", "TOPOLOGY", "OFFSET", "LAG")
     rows = [
         (
@@ -160,4 +172,4 @@ def _write(context: Context, tasks: Sequence[TaskStatus]) -> None:
         )
         for each in tasks
     ]
-    write_table(context.out, head, rows)
+    write_table(out, head, rows)

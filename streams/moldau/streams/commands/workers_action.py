@@ -35,7 +35,6 @@ DESCRIPTION: Final = (
     "several machines, each of them gets this number. New workers join; of too many the newest "
     "ones commit and leave. The state of a worker stays in its directory."
 )
-_ALONE: Final = "has no supervisor: stop it, and start it with --workers 2 or more"
 _WAIT_S: Final = 90.0
 _LOOK_S: Final = 0.5
 
@@ -71,6 +70,8 @@ def change_workers(arguments: Namespace, context: Context) -> int:
     if not group.members:
         start = f"start it with moldau streams run {arguments.app} --workers {count}"
         raise UsageError(f"app={plan.app}: none of its workers runs: {start}")
+    from moldau.streams.query.supervised import change_of_count
+
     client = WorkerClient(arguments.http_config, context)
     found, problems = _supervisors(group, client)
     for server, workers in found.items():
@@ -78,7 +79,7 @@ def change_workers(arguments: Namespace, context: Context) -> int:
         if problem:
             problems.update(dict.fromkeys(workers, problem))
         elif not arguments.json:
-            print(f"{server}: {count_of_workers(len(workers))} become {count}", file=context.out)
+            print(f"{server}: {change_of_count(len(workers), count)}", file=context.out)
     others = set(problems)
     wanted = count * sum(others.isdisjoint(workers) for workers in found.values())
     if not arguments.json:
@@ -107,7 +108,9 @@ def _supervisors(
     for name, server in sorted(addresses(group), key=itemgetter(1)):
         answer, problem = client.ask("GET", server, "/workers") if server else (None, NO_SERVER)
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
-            problem = _ALONE
+            from moldau.streams.query.supervised import NO_SUPERVISOR
+
+            problem = NO_SUPERVISOR
         if answer is None or problem:
             problems[name] = problem
             continue

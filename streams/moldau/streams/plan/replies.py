@@ -65,10 +65,16 @@ class ReplyAddress(NamedTuple):
         return () if self.correlation_id is None else ((CORRELATION_ID, self.correlation_id),)
 
 
-def encoded(part: Any) -> bytes | None:
-    """Return the key or value of a request, by its own type: a str as text, bytes as they are,
-    anything else as JSON."""
-    return None if part is None else codec_for(type(part)).encode(part)
+def encoded(topic: str, name: str, part: Any) -> bytes | None:
+    """Return the "key" or the "value" of a request to a topic, by its own type: a str as text,
+    bytes as they are, anything else as JSON. Raise StreamsError if it cannot be that."""
+    if part is None:
+        return None
+    try:
+        return codec_for(type(part)).encode(part)
+    except (TypeError, ValueError) as error:
+        what = f"topic={topic}: {name} of type {type(part).__name__} cannot be sent as JSON"
+        raise StreamsError(f"{what}: {error}") from None
 
 
 def result_of(topic: str, headers: Pairs, value: bytes | None, kind: Any) -> Any:

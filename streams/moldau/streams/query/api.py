@@ -60,6 +60,7 @@ from moldau.streams.query.questions import (
     StoreUnavailable,
 )
 from moldau.streams.query.routing import Routes, candidates
+from moldau.streams.query.supervised import NO_SUPERVISOR, WORKERS
 from moldau.streams.query.watch import WatchPages
 from moldau.streams.serdes.types import BYTES, INTERNAL_ANY, LENIENT_TEXT, TEXT
 from moldau.streams.serdes.windowed import Windowed
@@ -80,6 +81,7 @@ CHANGES: Final = (PAUSE, ("resume",))
 """The paths that change something."""
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
+_FLAGS: Final = {"": True, "true": True, "1": True, "false": False, "0": False}
 _NO_ROWS: Final = json_answer({"rows": [], "more": False}).body
 _TEXT: Final = (TEXT, LENIENT_TEXT, INTERNAL_ANY)
 
@@ -137,6 +139,8 @@ class Api:
 
     async def answer(self, request: Request) -> Answer:
         """Answer a request. Bad requests and unavailable stores give an error answer."""
+        if request.path == WORKERS:  # with a supervisor another API has answered
+            return refusal(404, f"app={self._stores.app}: this worker {NO_SUPERVISOR}")
         if request.method != ("POST" if request.path in CHANGES else "GET"):
             wanted = " and ".join(f"/{each}" for (each,) in CHANGES)
             text = f"{request.method} is not for {request.target}: POST is for {wanted}, all else"
@@ -244,9 +248,9 @@ class Api:
     async def _pause(self, request: Request) -> Answer:
         """Pause or resume this worker, and the others that it knows. One that does not answer is a
         problem in the answer."""
+        others = () if request.is_forwarded or _flag(request, "only") else self._known()
         self._life.is_paused = request.path == PAUSE
         done, problems = [self._server], {}
-        others = () if request.is_forwarded or _flag(request, "only") else self._known()
         for server in others:
             try:
                 answer = await self._forward(server, request)
@@ -608,7 +612,10 @@ def _limit(request: Request) -> int:
 
 
 def _flag(request: Request, name: str) -> bool:
-    return request.options.get(name) in ("", "true", "1")
+    text = request.options.get(name, "false")
+    if text not in _FLAGS:
+        raise BadQuery(f"{name}={text}: it must be true or false")
+    return _FLAGS[text]
 
 
 def _number(request: Request, name: str, default: int) -> int:

@@ -12,11 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from moldau.errors.amounts import counted
 from moldau.streams.query.http import Answer, Request, json_answer, refusal
 from moldau.streams.query.server import Answers
 
 WORKERS: Final = ("workers",)
+NO_SUPERVISOR: Final = "has no supervisor: stop it, and start it with --workers 2 or more"
 WORKERS_MAX: Final = 1000
+
+
+def change_of_count(before: int, after: int) -> str:
+    """Return for people that a number of workers becomes another."""
+    return f"{counted(before, 'worker')} {'becomes' if before == 1 else 'become'} {after}"
 
 
 class SupervisorLink(NamedTuple):

@@ -116,7 +116,7 @@ class Asker:
         request and replies with the error (`on_error="reply"`).
         """
         limit_ms = milliseconds(timeout, "ask timeout")
-        record = encoded(key), encoded(value), tuple(headers)
+        record = encoded(topic, "key", key), encoded(topic, "value", value), tuple(headers)
         future: asyncio.Future[ReceivedReply] = asyncio.get_running_loop().create_future()
         sent: list[str] = []
         try:

@@ -25,7 +25,7 @@ from moldau.runtime.node_processes import NodeProcess
 from moldau.runtime.restarts import STAYS_ENDED, USAGE_ERROR
 from moldau.runtime.signals import counted_signals, send_to_parent
 from moldau.runtime.supervised import ProcessEnd, Supervised, stop_supervised
-from moldau.streams.query.supervised import WORKERS_MAX
+from moldau.streams.query.supervised import WORKERS_MAX, change_of_count
 
 STOP_S: Final = 60.0
 LOG: Final = logging.getLogger("moldau.streams")
@@ -69,7 +69,7 @@ class Supervisor:
         user has acted."""
         count = min(max(count, 1), WORKERS_MAX)
         if count != self._count:
-            LOG.info("streams: %d workers become %d", self._count, count)
+            LOG.info("streams: %s", change_of_count(self._count, count))
             self._added.update(range(self._count, count))
             self._count = count
             self._stayed_ended.clear()

@@ -423,8 +423,17 @@ class Driver:
             )
         ]
 
-    def query(self, name: str) -> Query:
-        """Return a query of a store, as `Streams.query` does."""
+    def query(
+        self,
+        name: str,
+        *,
+        wait: Duration = 0,
+        stale: bool = False,
+        at_least: Mapping[int, int] | None = None,
+    ) -> Query:
+        """Return a query of a store, as `Streams.query` does. Its stores are current at any time,
+        so that `wait`, `stale` and `at_least` change nothing."""
+        milliseconds(wait, "query wait")
         self._queried(name)
         return Query(lambda question: self._answer(name, question))
 

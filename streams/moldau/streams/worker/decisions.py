@@ -169,6 +169,10 @@ class Decisions:
 
     # Events
 
+    def on_layout(self, writers: Mapping[str, frozenset[TaskId]]) -> None:
+        """Take the tasks that write each repartition topic, in any worker."""
+        self._backlog.on_layout(writers)
+
     def on_turn(self, now: float) -> None:
         """The worker has processed records; no rebalance is going on."""
         self._is_rebalancing = False

@@ -180,7 +180,7 @@ nothing, and why no other can be."""
 _OF_CLASSIC_MEMBERS: Final = {
     "session.timeout.ms": "set streams.session.timeout.ms of the group there",
     "heartbeat.interval.ms": "set streams.heartbeat.interval.ms of the group there",
-    "group.instance.id": "a worker keeps its name in its state directory",
+    "group.instance.id": "remove it: a worker keeps its name in its state directory",
 }
 """What only the classic protocol has, and what to do with the other one."""
 _GROUPLESS: Final = ("restore.consumer", "global.consumer")

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 from moldau.client import TopicPartition
 from moldau.deferred import dataclass
-from moldau.streams.engine.batches import Outputs
+from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LookupTable
@@ -152,6 +152,14 @@ class WorkerTask:
     def is_restored(self) -> bool:
         """Whether its stores have all that was asked for of their changelogs."""
         return all(each.is_done for each in self.restoring.values())
+
+    def add(self, where: TopicPartition, chunk: Chunk) -> None:
+        """Give the task fetched records of an input."""
+        self.task.add(where.topic, chunk)
+        if len(chunk):
+            self.origins.setdefault(where, chunk.offsets[0])
+            self.added[where] += len(chunk)
+        self.fetched[where] = chunk.next_offset
 
     def processed_of(self, where: TopicPartition) -> int:
         """Return how many records of an input it has processed."""

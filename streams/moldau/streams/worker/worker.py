@@ -114,13 +114,12 @@ class Worker:
         )
         self.tasks = self._own.tasks
         lag = self._door.lag
-        self._backlog = Backlog(lag)
         self._decisions = Decisions(
             self.tasks,
             is_atomic=self._door.committer.is_atomic,
             interval_s=(settings.commit_interval_ms / 1000, settings.commit_interval_ms_max / 1000),
             uncommitted_bytes_max=self._settings[rows.uncommitted_bytes_max],
-            backlog=self._backlog,
+            backlog=Backlog(lag),
         )
         self.queries = Queries(
             plan,
@@ -221,7 +220,7 @@ class Worker:
             self._kept,
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
-        self._backlog.on_layout(writers_of(start.layout))
+        self._decisions.on_layout(writers_of(start.layout))
         self._own.begin(start.topics, self._settings[rows.cache_max_bytes])
         self.standbys.widths = start.layout.counts
         self._watch = InputWatch(self._plan.app, start.layout.inputs())
@@ -306,11 +305,7 @@ class Worker:
                 self._reports.misplaced(found)
             task = self._own.with_input(where)
             if task is not None:  # a rebalance may have taken it away in the same poll
-                task.task.add(where.topic, chunk)
-                if len(chunk):
-                    task.origins.setdefault(where, chunk.offsets[0])
-                    task.added[where] += len(chunk)
-                task.fetched[where] = chunk.next_offset
+                task.add(where, chunk)
         if self._plan.global_tables:
             await self._globals.read()
             if not self.tasks:  # else it is stored with their commits
