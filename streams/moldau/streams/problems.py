@@ -48,16 +48,21 @@ class MissingTopics(TopologyError):
         self.topics = tuple(topics)
 
 
+def misfit(partitions: int, needed: int) -> str:
+    """Return why an app cannot go on with an internal topic of another number of partitions."""
+    return (
+        f"has {counted(partitions, 'partition')} and the app now needs {needed}, because an input "
+        "has another number than before, so keys would move: let the app begin again with moldau "
+        "streams reset, which reads the inputs anew; a savepoint, whose restore divides the keys "
+        "anew, has to be taken before an input gets more partitions"
+    )
+
+
 class UnfitTopic(TopologyError):
     """An internal topic of the app exists with another number of partitions than the app needs."""
 
     def __init__(self, topic: str, partitions: int, needed: int) -> None:
-        super().__init__(
-            f"the topic {topic} has {counted(partitions, 'partition')} and the app now needs "
-            f"{needed}: the "
-            "number of partitions of an input has changed; stop all workers, then delete the topic "
-            "and the local state, or give the input its old number"
-        )
+        super().__init__(f"the topic {topic} {misfit(partitions, needed)}")
         self.topic = topic
         self.partitions = partitions
         self.needed = needed

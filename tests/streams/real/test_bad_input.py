@@ -102,8 +102,9 @@ def test_an_input_with_another_number_of_partitions(moldau: MoldauBroker, tmp_pa
 
     assert last_line(app, app.start()) == (
         f"moldau: the topic {app.name}-counts-repartition has 1 partition and the app now needs "
-        "2: the number of partitions of an input has changed; stop all workers, then delete the "
-        "topic and the local state, or give the input its old number"
+        "2, because an input has another number than before, so keys would move: let the app begin "
+        "again with moldau streams reset, which reads the inputs anew; a savepoint, whose restore "
+        "divides the keys anew, has to be taken before an input gets more partitions"
     )
 
 

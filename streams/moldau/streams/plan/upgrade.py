@@ -25,7 +25,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.store_versions import FIRST, StoreVersion
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.plan.topology import Details, Topology, to_keep
-from moldau.streams.problems import TopologyError
+from moldau.streams.problems import TopologyError, misfit
 from moldau.streams.state.spec import StoreSpec
 
 StoreFate = Literal["survives", "migrated", "rebuilt", "new", "lost", "refused", "left behind"]
@@ -272,8 +272,7 @@ def _global(store: StoreSpec, topic: str, running: RunningApp) -> StoreOutlook:
 
 
 def _topics(plan: Plan, counts: Mapping[str, int], running: RunningApp) -> Iterator[TopicOutlook]:
-    repartitions = {topic.name for topic in plan.repartitions}
-    own = [*sorted(repartitions), *plan.changelogs()]
+    own = [*sorted(topic.name for topic in plan.repartitions), *plan.changelogs()]
     for name in own:
         there, needed = running.topics.get(name), counts.get(name)
         if there is None:
@@ -281,14 +280,7 @@ def _topics(plan: Plan, counts: Mapping[str, int], running: RunningApp) -> Itera
         elif needed is None or there == needed:
             yield TopicOutlook(name, "fits", there, needed)
         else:
-            moved = "keys move to other partitions" if name in repartitions else "its rows stay"
-            why = (
-                f"it has {counted(there, 'partition')} and the app now needs {needed} "
-                f"({moved}): let the app "
-                "begin again with moldau streams reset; a savepoint, whose restore divides the "
-                "keys anew, has to be taken before an input gets more partitions"
-            )
-            yield TopicOutlook(name, "refused", there, needed, why)
+            yield TopicOutlook(name, "refused", there, needed, f"it {misfit(there, needed)}")
     for name in sorted(set(running.made) - {*own, topology_topic(plan.app)}):
         why = "the app does not use it any more"
         yield TopicOutlook(name, "left over", running.topics.get(name), None, why)
