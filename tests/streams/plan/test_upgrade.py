@@ -81,6 +81,12 @@ def test_an_input_with_more_partitions_moves_keys() -> None:
     assert any("taken before an input gets more partitions" in each for each in found.problems)
 
 
+def test_records_that_are_gone_unread_are_a_loss() -> None:
+    (said,) = upgrade(app(), running(gone={("lines", 1): (10, 100), ("out", 0): (1, 2)})).problems
+    assert "input lines partition 1: 90 records" in said
+    assert "read up to 10, and the log begins at 100" in said
+
+
 def test_an_input_that_is_missing_is_a_problem() -> None:
     left = {name: count for name, count in TOPICS.items() if name != "lines"}
     assert "input topic lines does not exist" in upgrade(app(), running(topics=left)).problems[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -69,7 +69,8 @@ def adopt_app(arguments: Namespace, context: Context) -> int:
     settings = checked({name: given[name] for name in given if name != "client.id"})
     running = running_app(plan, settings, None)
     opened = on_cluster(arguments, context, lambda client: _opened(client, running.made))
-    outlook = upgrade(plan, running)
+    # Of deleted records `adoption` says more.
+    outlook = upgrade(plan, replace(running, gone={}))
     java = _java_app(plan, running, settings, _holders(opened))
     found = adoption(plan, running, outlook, java)
     stops = sum(each.verdict == "stops" for each in found)

@@ -86,6 +86,13 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
             if ends[part].offset > 0 or begins[part].offset > 0:
                 filled.setdefault(part.topic, []).append(part.partition)
         members, offsets = group_facts(admin, plan.app)
+        read = [each for each in offsets if each.partition < topics.get(each.topic, 0)]
+        logs = admin.list_offsets(dict.fromkeys(read, EARLIEST))
+        gone = {
+            (each.topic, each.partition): (offsets[each].offset, logs[each].offset)
+            for each in read
+            if offsets[each].offset < logs[each].offset
+        }
         groups = [each.group_id for each in admin.list_groups()]
     made = topics_of_id(plan.app, plan.source_topics(), [], topics.keys(), groups).made
     return RunningApp(
@@ -98,6 +105,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         members=members,
         is_exactly_once=settings.is_exactly_once,
         rows_here=_rows_here(plan.app, state),
+        gone=gone,
     )
 
 

@@ -76,6 +76,8 @@ class RunningApp:
     """Whether the app would be started with exactly-once."""
     rows_here: Mapping[str, int] = field(default_factory=dict)
     """About how many rows of each store are on this machine."""
+    gone: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """The committed offset and the first one of the log, of partitions whose log begins later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def upgrade(plan: Plan, running: RunningApp) -> Upgrade:
         for name in before.stores
         if name not in known
     ]
+    problems += _gone(plan, running)
     notes += _notes(before.details, now.details)
     migrated = {each.name for each in stores if each.fate == "migrated"}
     notes += (note for program in plan.programs for note in _behind(plan, program, migrated))
@@ -159,6 +162,18 @@ def upgrade(plan: Plan, running: RunningApp) -> Upgrade:
     problems += [f"store {each.name}: {each.why}" for each in stores if each.fate in _BAD]
     problems += [f"topic {each.name}: {each.why}" for each in topics if each.fate in _BAD]
     return Upgrade(plan.app, tuple(stores), topics, tuple(notes), tuple(dict.fromkeys(problems)))
+
+
+def _gone(plan: Plan, running: RunningApp) -> Iterator[str]:
+    """Yield what is missing of the inputs that the app would go on to read."""
+    inputs = {topic for program in plan.programs for topic in program.inputs}
+    for (topic, partition), (committed, begin) in sorted(running.gone.items()):
+        if topic in inputs:
+            yield (
+                f"input {topic} partition {partition}: {counted(begin - committed, 'record')} that "
+                f"the app has not read are gone: it has read up to {committed}, and the log begins "
+                f"at {begin}: a start goes on there, without them"
+            )
 
 
 def _store(
