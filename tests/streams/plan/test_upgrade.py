@@ -178,6 +178,26 @@ def test_what_a_start_would_not_migrate_is_refused(changed: dict[str, Any], said
     assert fates(upgrade(app(), running(is_exactly_once=False))) == {"counts": "survives"}
 
 
+def test_rows_without_offsets_are_refused_with_exactly_once() -> None:
+    found = upgrade(app(), running(has_offsets=False))
+    assert fates(found) == {"counts": "refused"}
+    assert "its group has no offsets" in found.problems[0]
+    doubled = upgrade(app(), running(has_offsets=False, is_exactly_once=False))
+    assert (fates(doubled), doubled.problems) == ({"counts": "survives"}, ())
+    assert "may be processed twice" in doubled.stores[0].why
+    assert upgrade(app(), running(has_offsets=False, filled={})).problems == (), "no row is there"
+    unlogged = app(logged=False)
+    there = running(unlogged, has_offsets=False, rows_here={"counts": 3})
+    assert fates(upgrade(unlogged, there)) == {"counts": "refused"}
+
+
+def test_a_table_of_an_input_needs_no_offsets() -> None:
+    streams = Streams("wc")
+    streams.table("lines", str, key=str, name="counts")
+    found = upgrade(streams.plan(), running(streams.plan(), has_offsets=False))
+    assert (fates(found)["counts"], found.problems) == ("survives", ())
+
+
 def test_changed_functions_are_told() -> None:
     found = upgrade(app(key=lambda line: line + "!"), running())
     assert found.problems == ()

@@ -53,6 +53,13 @@ class ChangelogReader:
             return self.changes(topic, partition, end)
         return found
 
+    def has_records(self, topic: str, partition: int) -> bool:
+        """Whether a partition has committed records. Raises what `changes` does."""
+        try:
+            return any(len(chunk) for chunk in self.chunks(topic, partition, 0))
+        except RecordsGone:  # by its retention, since the first offset was asked for
+            return self.has_records(topic, partition)
+
     def kept(self, topics: Container[str]) -> dict[bytes | None, bytes | None]:
         """Return the last record of each key in the topic with the topology of the app and the
         versions of its rows; none if it is not among these topics."""

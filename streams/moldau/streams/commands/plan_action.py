@@ -73,7 +73,8 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         admin = left.enter_context(Admin(settings.of("admin")))
         listed: Any = admin.list_topics()
         topics = {topic.name: len(topic.partitions) for topic in listed}
-        kept = left.enter_context(ChangelogReader(plan.app, settings, admin)).kept(topics)
+        reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
+        kept = reader.kept(topics)
         parts = [
             TopicPartition(name, at)
             for name in plan.changelogs()
@@ -86,6 +87,13 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
             if ends[part].offset > 0 or begins[part].offset > 0:
                 filled.setdefault(part.topic, []).append(part.partition)
         members, offsets = group_facts(admin, plan.app)
+        if filled and not offsets:
+            found = {
+                topic: [at for at in those if reader.has_records(topic, at)]
+                for topic, those in filled.items()
+            }
+            filled = {topic: those for topic, those in found.items() if those}
+            members, offsets = group_facts(admin, plan.app)  # there may be a first commit now
         read = [each for each in offsets if each.partition < topics.get(each.topic, 0)]
         logs = admin.list_offsets(dict.fromkeys(read, EARLIEST))
         gone = {

@@ -25,7 +25,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.store_versions import FIRST, StoreVersion
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.plan.topology import Details, Topology, to_keep
-from moldau.streams.problems import TopologyError, misfit
+from moldau.streams.problems import OFFSETS_LOST, TopologyError, misfit
 from moldau.streams.state.spec import StoreSpec
 
 StoreFate = Literal["survives", "migrated", "rebuilt", "new", "lost", "refused", "left behind"]
@@ -69,7 +69,9 @@ class RunningApp:
     made: Collection[str]
     """The topics that look like the app's own by their names."""
     filled: Mapping[str, Collection[int]]
-    """Those partitions of its changelogs that have had records, by topic."""
+    """Those partitions of its changelogs that have had records, by topic. If its group has no
+    offsets, those that have committed ones: what a worker has left that was killed before its first
+    commit is aborted."""
     has_offsets: bool
     members: int = 0
     is_exactly_once: bool = True
@@ -190,6 +192,8 @@ def _store(
     if topic is None:
         fate = "survives" if here or not was_there else "lost"
         fate = "new" if not was_there and not here else fate
+        if here and not running.has_offsets:
+            return StoreOutlook(store.name, "refused", None, OFFSETS_LOST)
         why = f"it has no changelog: its rows are on the machines of its workers alone{rows}"
         return StoreOutlook(store.name, fate, None, why)
     if topic not in running.topics:
@@ -222,6 +226,8 @@ def _kept(
         why = f"its rows have version {newest}, and the app declares version {store.version}"
         return StoreOutlook(store.name, "refused", topic, why)
     filled = running.filled.get(topic, ())
+    if filled and not running.has_offsets and running.is_exactly_once:
+        return StoreOutlook(store.name, "refused", topic, OFFSETS_LOST)
     left = [each for each in filled if at[each].version < store.version]
     if left:
         if (why := _hindrance(store, [at[each] for each in left], running)) is not None:
@@ -232,6 +238,11 @@ def _kept(
         )
         return StoreOutlook(store.name, "migrated", topic, why)
     why = f"its rows are read from the changelog where they are not{rows}"
+    if filled and not running.has_offsets:
+        why += (
+            "; its group has no offsets, so records may be processed twice, which at_least_once "
+            "allows: moldau streams reset lets the app begin again"
+        )
     values = was.get("values", store.value.name)
     if values != store.value.name and str(store.version) == was.get("version"):
         why += (
@@ -259,11 +270,6 @@ def _hindrance(store: StoreSpec, at: Sequence[StoreVersion], running: RunningApp
         return (
             f"its rows have version {oldest}, and become version {store.version} only with "
             "exactly-once: start the app once with processing.guarantee=exactly_once_v2"
-        )
-    if not running.has_offsets:
-        return (
-            "it has rows and its group has no offsets, so it is not known which records the rows "
-            "hold: moldau streams reset lets the app begin again"
         )
     if any(each.to is not None and each.layout != store.layout for each in at):
         return (

@@ -262,6 +262,21 @@ class Door:
             await self.changelogs.aclose()
         return found
 
+    async def has_records(self, where: TopicPartition) -> bool:
+        """Whether a partition has records of transactions that are committed now."""
+        begin = (await self.admin.list_offsets({where: EARLIEST}))[where].offset
+        end = (await self.admin.list_offsets({where: LATEST}, is_committed=True))[where].offset
+        if begin >= end:
+            return False
+        try:
+            await self.changelogs.read_from({where: begin})
+            while self.changelogs.position(where) < end:
+                if any(len(each.chunk) for each in await self.changelogs.read(_READ_S)):
+                    return True
+        finally:
+            await self.changelogs.aclose()
+        return False
+
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, if the partition's leader answers in time. If it
         does not, a later purge deletes them."""
@@ -396,6 +411,15 @@ class Door:
             for where, each in found.items()
             if each is not None
         }
+
+    async def has_offsets(self) -> bool:
+        """Whether the group has committed offsets of any topic, whatever transactions are open."""
+        try:
+            return bool(await self.admin.group_offsets(self.app))
+        except KafkaError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                return False
+            raise
 
     async def committed_soon(
         self, partitions: Sequence[TopicPartition]

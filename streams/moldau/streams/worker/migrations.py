@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.store_versions import FIRST, StoreVersion
-from moldau.streams.problems import StateError
+from moldau.streams.problems import OFFSETS_LOST, StateError
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.backing import Backing
@@ -130,11 +130,7 @@ class Migrations:
             )
         offsets = offsets_of(task)
         if not offsets:
-            raise StateError(
-                f"app={self._app} store={store.name}: it has rows and its group has no offsets: "
-                "they were deleted, or have expired, so it is not known which records the rows "
-                "hold: moldau streams reset lets the app begin again"
-            )
+            raise StateError(f"app={self._app} store={store.name}: {OFFSETS_LOST}")
         now_ms = self._runtime.clock.wall_ms()
         logged = {where: await committer.log(where, changes)}
         await committer.send(self._kept.noted(store.name, where.partition, after, now_ms))

@@ -181,6 +181,14 @@ class Reports:
             seconds,
         )
 
+    def offsets_lost(self, store: str) -> None:
+        """Report that records may be processed twice, because the group has lost its offsets."""
+        LOG.warning(
+            "streams: store %s has rows and its group has no offsets: records may be processed "
+            "twice, which at_least_once allows; moldau streams reset lets the app begin again",
+            store,
+        )
+
     def topology_not_kept(self, topic: str, reason: str) -> None:
         """Report that changes of the topology will not be noticed."""
         LOG.warning(

@@ -7,7 +7,7 @@ internal topics; the kept topology is the newest one, which a worker of a former
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,8 +16,8 @@ from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.topology import to_keep
 from moldau.streams.plan.upgrade import kept_topology
-from moldau.streams.problems import MissingTopics
-from moldau.streams.worker.door import Door, TopicFacts
+from moldau.streams.problems import OFFSETS_LOST, MissingTopics, StateError
+from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.kept import KeptTopology, appeared
 from moldau.streams.worker.membership import described_topology, topology_epoch
 from moldau.streams.worker.reports import Reports
@@ -45,6 +45,7 @@ async def prepare(
     now, before = kept_topology(plan), await kept.read()
     following = to_keep(plan.app, before, now, accepts_changes=accepts_changes)
     await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
+    await require_offsets(layout, door, reports, there)
     own = [each for each in layout.internal if each.name != kept.topic]
     await door.make([each for each in own if each.name not in there])
     topics = there | await appeared(door, [each.name for each in own], kept.is_stopping)
@@ -57,6 +58,35 @@ async def prepare(
     if (following is not None or epochs != known) and not kept.is_stopping():
         await kept.write(layout, replace(following or before or now, epochs=epochs))
     return Start(layout, topics, epoch)
+
+
+async def require_offsets(
+    layout: Layout, door: Door, reports: Reports, there: Mapping[str, TopicFacts]
+) -> None:
+    """Raise StateError if a store has rows and the group has no offsets at all: the records that
+    the rows hold would be processed again. At-least-once allows that, so there it is reported.
+
+    A changelog may have records without a commit: those of a worker that was killed are aborted.
+    What is committed is so with offsets, which another worker may have stored since the first look.
+    """
+    app = layout.plan.app
+    logs = {
+        TopicPartition(topic, at): store.name
+        for topic, store in layout.plan.changelogs().items()
+        if topic in there
+        for at in range(there[topic].partitions)
+    }
+    if not logs or await door.has_offsets():
+        return
+    inputs = [
+        TopicPartition(each, at) for each in layout.inputs() for at in range(layout.counts[each])
+    ]
+    for where, store in logs.items():
+        if await door.has_records(where) and not await door.committed(inputs):
+            if door.is_exactly_once:
+                raise StateError(f"app={app} store={store}: {OFFSETS_LOST}")
+            reports.offsets_lost(store)
+            return
 
 
 async def require_outputs(app: str, door: Door, reports: Reports, missing: Sequence[str]) -> None:
