@@ -87,6 +87,17 @@ def test_records_that_are_gone_unread_are_a_loss() -> None:
     assert "read up to 10, and the log begins at 100" in said
 
 
+def test_a_store_that_cannot_be_divided_is_told_before_a_reset() -> None:
+    streams = Streams("wc")
+    counts = streams.stream("lines", str, key=str).group_by_key().count(name="counts")
+    counts.suppress(until_time("1m"), name="held").changes().to("out")
+    streams.table("rows", str, key=str, name="table")
+    there = running(streams.plan(), topics={"lines": 2, "rows": 2, "out": 2}, filled={})
+    said = [each for each in upgrade(streams.plan(), there).notes if "savepoint" in each]
+    assert [each.partition(":")[0] for each in said] == ["store held", "store table"]
+    assert "not kept by the key of a record" in said[0]
+
+
 def test_an_input_that_is_missing_is_a_problem() -> None:
     left = {name: count for name, count in TOPICS.items() if name != "lines"}
     assert "input topic lines does not exist" in upgrade(app(), running(topics=left)).problems[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client import TopicPartition
+from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.real.running import ROOT, App
@@ -103,6 +104,35 @@ def test_an_app_that_was_killed_goes_on_in_another_cluster(
         expected = counts(*LINES, *more, "w1 new")
         assert there.read(lambda found: found == expected) == expected, "from the changelogs alone"
         there.stop(last)
+
+
+def test_a_savepoint_names_stores_that_cannot_be_divided(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    name = f"undivided-{tmp_path.name}".replace("_", "-")
+    app = App(moldau_broker.bootstrap_servers, name, tmp_path, which="together", partitions=1)
+    with Admin(bootstrap_servers=app.servers) as admin:
+        admin.create_topic(NewTopic(f"{name}-narrow", 1, 1))
+    running = app.make().start()
+    with Producer(bootstrap_servers=app.servers) as producer:
+        producer.send(f"{name}-narrow", b"row", key=b"a", timestamp_ms=1)
+        producer.send(f"{name}-lines", b"line ", key=b"a", timestamp_ms=2)
+    assert app.read(bool, value=bytes.decode) == {"a": "line row"}
+    app.stop(running)
+    code, out, err = streams(app, "savepoint", f"file://{tmp_path}/said")
+    assert code == 0, err
+    assert "a restore needs the numbers of partitions that its inputs have now" in out
+    code, out, err = streams(app, "savepoint", f"file://{tmp_path}/facts", "--json")
+    assert code == 0, err
+    (why,) = json.loads(out)["undivided"].values()
+    assert "in the partitions of its input" in why
+    with Admin(bootstrap_servers=app.servers) as admin:
+        for topic in ("narrow", "lines"):
+            admin.create_partitions(f"{name}-{topic}", 2)
+    assert streams(app, "reset", "--state", str(app.state), "--execute")[0] == 0
+    code, _, err = streams(app, "restore", f"file://{tmp_path}/said")
+    assert code == 1
+    assert why in err
 
 
 def test_a_damaged_file_is_refused(moldau_broker: SyncEmbeddedBroker, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import client_settings
-from moldau.cli.output import write_json
+from moldau.cli.output import write_json, write_lines
 from moldau.errors.amounts import counted
 from moldau.streams.commands.given_app import load_app
 
@@ -16,6 +16,7 @@ def save_app(arguments: Namespace, context: Context) -> int:
     """Take a savepoint, and say how it is restored."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
+    from moldau.streams.plan.division import undivided
     from moldau.streams.savepoint.place import place_of
     from moldau.streams.savepoint.taking import take
 
@@ -23,6 +24,7 @@ def save_app(arguments: Namespace, context: Context) -> int:
     place = place_of(arguments.place, RealFiles())
     found = take(plan, place, _given(arguments, context), force=arguments.force)
     records = sum(each.records for each in found.logs)
+    kept = dict(undivided(plan))
     if arguments.json:
         facts = {
             "app": found.app,
@@ -32,12 +34,21 @@ def save_app(arguments: Namespace, context: Context) -> int:
             "offsets": {
                 f"{topic}-{at}": each.offset for (topic, at), each in found.offsets.items()
             },
+            "undivided": kept,
         }
         write_json(context.out, facts)
         return Exit.DONE
     context.out.write(
         f"saved {found.app}: {counted(records, 'row')} in {place.name}; restore it with "
         f"moldau streams restore {arguments.app} {arguments.place}\n"
+    )
+    write_lines(
+        context.out,
+        (
+            f"store {name}: a restore needs the numbers of partitions that its inputs have now: "
+            f"{why}"
+            for name, why in kept.items()
+        ),
     )
     return Exit.DONE
 

@@ -18,6 +18,7 @@ from moldau.errors.amounts import counted
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
 from moldau.streams.plan.description import code_of
+from moldau.streams.plan.division import undivided
 from moldau.streams.plan.joins import DelayedLookup, StreamJoin
 from moldau.streams.plan.layout import partition_counts
 from moldau.streams.plan.patterns import matches, resolved
@@ -154,6 +155,10 @@ def upgrade(plan: Plan, running: RunningApp) -> Upgrade:
     ]
     problems += _gone(plan, running)
     notes += _notes(before.details, now.details)
+    notes += (
+        f"store {name}: a savepoint cannot give its inputs other numbers of partitions: {why}"
+        for name, why in undivided(plan)
+    )
     migrated = {each.name for each in stores if each.fate == "migrated"}
     notes += (note for program in plan.programs for note in _behind(plan, program, migrated))
     if running.members and migrated:

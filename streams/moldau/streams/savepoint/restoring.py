@@ -27,12 +27,12 @@ from moldau.streams.changelog.rows import backings_of, restored_task
 from moldau.streams.changelog.topics import prepare
 from moldau.streams.changelog.writer import abandoning_writer, write_whole
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of
+from moldau.streams.plan.division import divided_by
 from moldau.streams.plan.joins import StreamJoin
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.partitioners import Partitioning
-from moldau.streams.plan.placement import placed_inputs, placements
+from moldau.streams.plan.placement import placed_inputs
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.store_versions import StoreVersion, version_key
 from moldau.streams.plan.topics import topology_topic
@@ -47,10 +47,6 @@ from moldau.streams.state.spec import AFTER_KEY
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.settings import AppSettings
 
-_BY_RECORD_KEY: Final = (
-    op.Aggregate, op.ToTable, op.TableAggregate, op.WindowAggregate, op.SessionAggregate,
-    op.SlidingAggregate, op.CountAggregate, StreamJoin,
-)  # fmt: skip
 _BEFORE_WAITING: Final = 9
 """How many bytes come before it where a join keeps records without a match, by time and side."""
 
@@ -174,27 +170,16 @@ def _divisions(savepoint: Savepoint, layout: Layout) -> dict[str, _Division]:
                 before, after = _widths(savepoint, layout, topic, inputs)
                 if topic not in savepoint.counts or before == after:
                     continue
-                way = _placement(layout.plan, store.name)
-                if store.source_topic is not None:
-                    why = "its rows lie in the partitions of its input: write that topic anew"
-                elif not isinstance(step.operation, _BY_RECORD_KEY):
-                    why = "its rows are not kept by the key of a record"
-                elif way is None:
-                    why = "a function chooses the partitions of its records"
-                else:
-                    waits = isinstance(step.operation, StreamJoin) and (
-                        store is step.operation.waiting
+                way = divided_by(layout.plan, store, step.operation)
+                if isinstance(way, str):
+                    raise StateError(
+                        f"app={app} store={store.name}: the savepoint has "
+                        f"{counted(before, 'partition')}, here "
+                        f"are {after}, and {way}: give the inputs {counted(before, 'partition')}"
                     )
-                    front, back = _BEFORE_WAITING if waits else 0, AFTER_KEY.get(store.kind, 0)
-                    found[topic] = _Division(
-                        app, store.name, inputs, way, before, after, front, back
-                    )
-                    continue
-                raise StateError(
-                    f"app={app} store={store.name}: the savepoint has "
-                    f"{counted(before, 'partition')}, here "
-                    f"are {after}, and {why}: give the inputs {counted(before, 'partition')}"
-                )
+                waits = isinstance(step.operation, StreamJoin) and (store is step.operation.waiting)
+                front, back = _BEFORE_WAITING if waits else 0, AFTER_KEY.get(store.kind, 0)
+                found[topic] = _Division(app, store.name, inputs, way, before, after, front, back)
     return found
 
 
@@ -206,15 +191,6 @@ def _widths(
     after = max((layout.counts[topic] for topic in inputs), default=layout.counts[changelog])
     known = [savepoint.counts[topic] for topic in inputs if topic in savepoint.counts]
     return max(known, default=savepoint.counts.get(changelog, after)), after
-
-
-def _placement(plan: Plan, store: str) -> Partitioning | None:
-    """Return how the keys of a store are placed; None if a function of the app does it."""
-    free = {topic.name for topic in plan.repartitions if topic.is_free}
-    feeding = {name: topics for program in plan.programs for name, topics in program.feeding}
-    if free.intersection(feeding.get(store, ())):
-        return None
-    return placements(plan)[store].partitioning
 
 
 def _offsets(
