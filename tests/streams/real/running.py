@@ -172,3 +172,15 @@ class App:
         with Consumer(bootstrap_servers=self.servers) as consumer:
             ends = consumer.end_offsets(consumer.partitions(f"{self.name}-counts-changelog"))
         return sum(ends.values())
+
+
+def streams(app: App, action: str, *words: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command on the app."""
+    command = [sys.executable, "-m", "moldau.cli", "streams", action]
+    command += [f"tests.streams.real.apps:{app.which}", *words, "-b", app.servers]
+    done = subprocess.run(  # noqa: S603 - our own command
+        command, env={**os.environ, "APP": app.name}, cwd=ROOT,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr

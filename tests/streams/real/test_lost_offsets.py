@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,22 +12,15 @@ import pytest
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Producer
 from moldau.testing import SyncEmbeddedBroker
-from tests.streams.real.running import ROOT, App
-from tests.streams.real.test_savepoints import streams
+from tests.streams.real.running import App, streams
 
 pytestmark = pytest.mark.real
 
 
 def plan(app: App) -> tuple[int, dict[str, Any]]:
     """The exit code of `moldau streams plan`, and what it says."""
-    command = [sys.executable, "-m", "moldau.cli", "streams", "plan", "--json", "-b", app.servers]
-    done = subprocess.run(  # noqa: S603 - our own command
-        [*command, "--state", str(app.state), f"tests.streams.real.apps:{app.which}"],
-        env={**os.environ, "APP": app.name},
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    code, out, _ = streams(app, "plan", "--json", "--state", str(app.state))
+    return code, json.loads(out)
 
 
 def counted(broker: SyncEmbeddedBroker, folder: Path) -> App:

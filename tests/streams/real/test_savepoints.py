@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,21 +13,9 @@ import pytest
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.testing import SyncEmbeddedBroker
-from tests.streams.real.running import ROOT, App
+from tests.streams.real.running import App, streams
 
 LINES = [f"w{at % 17} w{at % 5}" for at in range(4000)]
-
-
-def streams(app: App, action: str, *words: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command on the app."""
-    command = [sys.executable, "-m", "moldau.cli", "streams", action]
-    command += [f"tests.streams.real.apps:{app.which}", *words, "-b", app.servers]
-    done = subprocess.run(  # noqa: S603 - our own command
-        command, env={**os.environ, "APP": app.name}, cwd=ROOT,
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
 
 
 def copied(servers: str, other: str, topic: str) -> None:
