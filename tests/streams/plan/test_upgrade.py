@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.streams import Streams, tumbling, until_time
+from moldau.streams import StateStore, Streams, tumbling, until_time
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.store_versions import StoreVersion, version_key, versions_in
 from moldau.streams.plan.topology import Topology, to_keep
@@ -195,8 +195,10 @@ def test_rows_without_offsets_are_refused_with_exactly_once() -> None:
     assert "its group has no offsets" in found.problems[0]
     doubled = upgrade(app(), running(has_offsets=False, is_exactly_once=False))
     assert (fates(doubled), doubled.problems) == ({"counts": "survives"}, ())
-    assert "may be processed twice" in doubled.stores[0].why
+    assert "are processed twice" in doubled.stores[0].why
     assert upgrade(app(), running(has_offsets=False, filled={})).problems == (), "no row is there"
+    by_clock = upgrade(app(), running(has_offsets=False, clocked={"counts"}))
+    assert (fates(by_clock), by_clock.problems) == ({"counts": "survives"}, ())
     unlogged = app(logged=False)
     there = running(unlogged, has_offsets=False, rows_here={"counts": 3})
     assert fates(upgrade(unlogged, there)) == {"counts": "refused"}
@@ -236,3 +238,15 @@ def test_details_are_kept_unless_an_earlier_app_starts_again() -> None:
     assert again.details == later.details
     assert to_keep("wc", again, later, accepts_changes=False) is None
     assert to_keep("wc", again, first, accepts_changes=False) is None
+
+
+def test_a_clock_may_have_filled_the_stores_beside_a_users_operator() -> None:
+    class Ticks:
+        def process(self, record: Any) -> None:
+            """Nothing."""
+
+    made = Streams("app")
+    ticks = StateStore("ticks", key=str, value=int)
+    made.stream("lines", str).process(lambda _: Ticks(), stores=[ticks], name="tick").to("out")
+    assert made.plan().clocked_stores() == {"ticks"}
+    assert app().clocked_stores() == set()

@@ -76,7 +76,7 @@ def test_at_least_once_warns_of_rows_without_offsets(
     process = app.start()
     app.read(lambda found: found.get("a", 0) > 2)
     app.stop(process)
-    assert "may be processed twice" in app.log.read_text()
+    assert "are processed twice" in app.log.read_text()
 
 
 def test_what_was_killed_before_its_first_commit_starts_again(

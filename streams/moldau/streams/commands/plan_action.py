@@ -113,6 +113,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         members=members,
         is_exactly_once=settings.is_exactly_once,
         rows_here=_rows_here(plan.app, state),
+        clocked=plan.clocked_stores(),
         gone=gone,
     )
 

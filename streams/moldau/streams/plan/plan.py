@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from moldau.deferred import dataclass
 from moldau.streams.expressions.tree import Expression
-from moldau.streams.plan.operations import Step
+from moldau.streams.plan.operations import Process, Step
 from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.replies import REPLY_TOPICS
 from moldau.streams.plan.topics import RepartitionTopic
@@ -134,6 +134,16 @@ class Plan:
             topic
             for program in self.programs
             for topic in (*program.outputs, *program.dead_letters())
+        }
+
+    def clocked_stores(self) -> set[str]:
+        """Return the stores that may have rows before any record came: a clock may call the
+        operators of users, so it is those of their sub-topologies."""
+        return {
+            store.name
+            for program in self.programs
+            if any(isinstance(step.operation, Process) for step in program.steps)
+            for store in program.stores
         }
 
     def changelogs(self) -> dict[str, StoreSpec]:

@@ -79,6 +79,8 @@ class RunningApp:
     """Whether the app would be started with exactly-once."""
     rows_here: Mapping[str, int] = field(default_factory=dict)
     """About how many rows of each store are on this machine."""
+    clocked: Collection[str] = ()
+    """The stores whose rows may come of a clock alone, without offsets."""
     gone: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """The committed offset and the first one of the log, of partitions whose log begins later."""
 
@@ -231,7 +233,8 @@ def _kept(
         why = f"its rows have version {newest}, and the app declares version {store.version}"
         return StoreOutlook(store.name, "refused", topic, why)
     filled = running.filled.get(topic, ())
-    if filled and not running.has_offsets and running.is_exactly_once:
+    is_certain = running.is_exactly_once and store.name not in running.clocked
+    if filled and not running.has_offsets and is_certain:
         return StoreOutlook(store.name, "refused", topic, OFFSETS_LOST)
     left = [each for each in filled if at[each].version < store.version]
     if left:
@@ -245,8 +248,8 @@ def _kept(
     why = f"its rows are read from the changelog where they are not{rows}"
     if filled and not running.has_offsets:
         why += (
-            "; its group has no offsets, so records may be processed twice, which at_least_once "
-            "allows: moldau streams reset lets the app begin again"
+            "; its group has no offsets, so records that the rows hold are processed twice: "
+            "moldau streams reset lets the app begin again"
         )
     values = was.get("values", store.value.name)
     if values != store.value.name and str(store.version) == was.get("version"):
@@ -276,6 +279,8 @@ def _hindrance(store: StoreSpec, at: Sequence[StoreVersion], running: RunningApp
             f"its rows have version {oldest}, and become version {store.version} only with "
             "exactly-once: start the app once with processing.guarantee=exactly_once_v2"
         )
+    if not running.has_offsets:
+        return OFFSETS_LOST
     if any(each.to is not None and each.layout != store.layout for each in at):
         return (
             "a migration was cut short, and the app has another retention or kind of window now: "

@@ -182,10 +182,10 @@ class Reports:
         )
 
     def offsets_lost(self, store: str) -> None:
-        """Report that records may be processed twice, because the group has lost its offsets."""
+        """Report that records are processed twice, because the group has lost its offsets."""
         LOG.warning(
-            "streams: store %s has rows and its group has no offsets: records may be processed "
-            "twice, which at_least_once allows; moldau streams reset lets the app begin again",
+            "streams: store %s has rows and its group has no offsets: records that the rows hold "
+            "are processed twice; moldau streams reset lets the app begin again",
             store,
         )
 

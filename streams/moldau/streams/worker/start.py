@@ -64,7 +64,8 @@ async def require_offsets(
     layout: Layout, door: Door, reports: Reports, there: Mapping[str, TopicFacts]
 ) -> None:
     """Raise StateError if a store has rows and the group has no offsets at all: the records that
-    the rows hold would be processed again. At-least-once allows that, so there it is reported.
+    the rows hold would be processed again. At-least-once allows that, so there it is reported, as
+    for stores whose rows may be those of a clock alone.
 
     A changelog may have records without a commit: those of a worker that was killed are aborted.
     What is committed is so with offsets, which another worker may have stored since the first look.
@@ -83,7 +84,7 @@ async def require_offsets(
     ]
     for where, store in logs.items():
         if await door.has_records(where) and not await door.committed(inputs):
-            if door.is_exactly_once:
+            if door.is_exactly_once and store not in layout.plan.clocked_stores():
                 raise StateError(f"app={app} store={store}: {OFFSETS_LOST}")
             reports.offsets_lost(store)
             return
