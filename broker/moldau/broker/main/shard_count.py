@@ -19,6 +19,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.main.broker_command import SHARDS_MAX
 from moldau.broker.main.exposure import is_local
 from moldau.broker.main.given import settings_given
 from moldau.broker.server.storage import places_of
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from moldau.config import Settings
     from moldau.runtime.files import Files
 
-AUTO: Final = "auto"
-SHARDS_MAX: Final = 64
 FOLDER: Final = "shard-"
 _PORT_MAX: Final = 65_535
 _FEW_CORES: Final = 2
