@@ -155,15 +155,15 @@ def test_an_app_without_a_supervisor_or_an_address_is_named(
     app = App(moldau.bootstrap_servers, f"alone-{tmp_path.name}", tmp_path).make()
     code, _, err = streams(app, "workers", "2")
     assert (code, "none of its workers has run" in err) == (2, True)
-    for listen, reason in (
-        (("--listen", "127.0.0.1:0"), "start it with --workers 2 or more"),
-        ((), "start it with --listen"),
+    for word, listen, reason in (
+        ("one", ("--listen", "127.0.0.1:0"), "start it with --workers 2 or more"),
+        ("two", (), "start it with --listen"),
     ):
         process = app.start(*listen)
-        app.write("one")
-        app.read(lambda found: "one" in found)
-        code, out, _ = streams(app, "workers", "2")
-        assert (code, reason in out) == (1, True), out
+        app.write(word)
+        app.read(lambda found, word=word: word in found)
+        code, out, err = streams(app, "workers", "2")
+        assert (code, reason in out) == (1, True), (out, err)
         app.stop(process)
     code, _, err = streams(app, "workers", "2")
     assert (code, "none of its workers runs" in err) == (2, True)
