@@ -1,12 +1,14 @@
-"""`python -m bench [AREA...] [--rows NAME...] [--rounds N] [--write]`: measure areas, exit 1 if a
-goal is missed.
+"""`python -m bench [AREA...] [--rows NAME...] [--rounds N] [--write] [--quick]`: measure areas.
 
-An area is a module beside this one that has `tables()`, or `page(machine, command)` if its result
-is not a table of cases; such a page has no goals.
+It exits 1 if a goal is missed. An area is a module beside this one that has `tables()`, or
+`page(machine, command)` if its result is not a table of cases; such a page has no goals.
 
 With `--write`, a page is written after each of its tables, so that an interrupted run keeps what it
 has measured. `--rows NAME` runs only tables with titles that begin with NAME; the page keeps the
 others.
+
+`--quick` measures the tables that bench/quick.toml names, and prints what is worse than the
+committed pages, the worst first. It exits 1 if a walk has a tenth more calls than its page says.
 """
 
 from __future__ import annotations
@@ -20,18 +22,20 @@ import signal
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import bench
+from bench.changes import Change, calls_of, change_table, changes, quick_rows, rows_of
 from bench.harness import ROUNDS_DEFAULT, Measured, Table, machine_line, measure, report, told
 from bench.pages import merged, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 MISSED = HERE / "missed.toml"
+QUICK_ROUNDS = 3
 
 
 def area_names(folder: Path = HERE) -> list[str]:
@@ -100,6 +104,32 @@ def run_area(area: str, tables: Iterable[Table], run: Run) -> tuple[str, bool]:
     return page, all(each.is_met for each in measured)
 
 
+def run_quick(areas: Sequence[str], run: Run) -> int:
+    """Measure the quick rows of these areas, or of all. Print what changed beside the committed
+    pages. Return 1 if a row of the gate is worse."""
+    found: list[Change] = []
+    is_worse = False
+    for area, rows in quick_rows().items():
+        if areas and area not in areas:
+            continue
+        module = importlib.import_module(f"{bench.__name__}.{area}")
+        before = (RESULTS / f"{area}.md").read_text(encoding="utf-8")
+        tables, make_page = tables_of(module), page_of(module)
+        if tables is not None:
+            page, _ = run_area(area, tables(), replace(run, rows=rows))
+            found += _named(area, changes(rows_of(before), rows_of(page)))
+        elif make_page is not None:
+            gate = changes(calls_of(before), calls_of(make_page(run.machine, area)))
+            is_worse |= any(each.is_regression for each in gate)
+            found += _named(area, gate)
+    print(change_table(sorted(found, key=lambda each: -each.worse)), flush=True)
+    return 1 if is_worse else 0
+
+
+def _named(area: str, found: Iterable[Change]) -> list[Change]:
+    return [replace(each, name=f"{area}: {each.name}") for each in found]
+
+
 def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
     options = _parser().parse_args(arguments)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each broker compiles itself at its start
@@ -110,6 +140,8 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
         return 2
     machine = machine_line()
     run = Run(options.rounds, options.rows, machine, results if options.write else None)
+    if options.quick:
+        return run_quick(options.areas, Run(QUICK_ROUNDS, [], machine, None))
     all_met = True
     for area in options.areas or known:
         module = importlib.import_module(f"{bench.__name__}.{area}")
@@ -145,6 +177,9 @@ def _parser() -> argparse.ArgumentParser:
         help="measure only tables with titles that begin with NAME",
     )
     parser.add_argument("--rounds", type=_positive, default=ROUNDS_DEFAULT, metavar="N")
+    parser.add_argument(
+        "--quick", action="store_true", help="measure the rows of bench/quick.toml, and compare"
+    )
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results/")
     return parser
 

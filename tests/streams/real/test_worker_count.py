@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -149,6 +149,10 @@ def test_two_workers_become_four_and_one_and_two_again_under_load(
     assert re.findall(r"killed|has ended .*;", app.log.read_text()) == ["has ended (signal 9);"]
 
 
+def has(word: str) -> Callable[[dict[Any, Any]], bool]:
+    return lambda found: word in found
+
+
 def test_an_app_without_a_supervisor_or_an_address_is_named(
     moldau: MoldauBroker, tmp_path: Path
 ) -> None:
@@ -161,7 +165,7 @@ def test_an_app_without_a_supervisor_or_an_address_is_named(
     ):
         process = app.start(*listen)
         app.write(word)
-        app.read(lambda found, word=word: word in found)
+        app.read(has(word))
         code, out, err = streams(app, "workers", "2")
         assert (code, reason in out) == (1, True), (out, err)
         app.stop(process)
