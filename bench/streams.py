@@ -432,14 +432,17 @@ def restore(library: str) -> float:
     return end - start
 
 
-def _libraries(kind: str) -> list[str]:
-    found = [OURS]
+def has_kafka_streams() -> bool:
+    """Return whether Kafka Streams can be run here."""
     try:
         java_command()
     except PeerMissing:
-        pass
-    else:
-        found.append(JAVA)
+        return False
+    return True
+
+
+def _libraries(kind: str) -> list[str]:
+    found = [OURS, *([JAVA] if has_kafka_streams() else [])]
     return found + [each for each in PEERS_OF[kind] if peer_python(PEERS[each][0])]
 
 
