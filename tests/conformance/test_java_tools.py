@@ -94,13 +94,18 @@ def test_kafka_topics(tool: FileTools) -> None:
     assert "tool-topics" not in tool(TOPICS, "--list").split()
 
 
-def test_kafka_features_goes_to_the_release_that_the_cluster_has(tool: FileTools) -> None:
-    """The tool names kraft.version with every release, also at its present level."""
-    told = tool(FEATURES, "upgrade", "--release-version", "4.3")
-    assert "kraft.version was upgraded to 1." in told
-    assert "metadata.version was upgraded to 30." in told
-    unserved = tool(FEATURES, "downgrade", "--feature=streams.version=0")
-    assert "streams.version was downgraded to 0." in unserved
+def test_kafka_features_goes_to_the_release_that_the_cluster_has(
+    kafka: ApacheKafka, tmp_path: Path
+) -> None:
+    """The tool names kraft.version with every release, also at its present level. A broker of its
+    own: other tests have Streams groups on the session's."""
+    with MoldauBroker(tmp_path) as own:
+        tool = Tools(kafka, own.bootstrap_servers)
+        told = tool(FEATURES, "upgrade", "--release-version", "4.3")
+        assert "kraft.version was upgraded to 1." in told
+        assert "metadata.version was upgraded to 30." in told
+        unserved = tool(FEATURES, "downgrade", "--feature=streams.version=0")
+        assert "streams.version was downgraded to 0." in unserved
 
 
 def test_kafkas_transactional_producer_commits(anywhere: Tools) -> None:

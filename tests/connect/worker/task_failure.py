@@ -19,9 +19,21 @@ def cause(worker: Worker, name: str) -> str:
     return str(body["trace"]).split("\n", 1)[0]
 
 
+def failure(worker: Worker, name: str) -> str:
+    """The first line of the task's failure, as soon as it fails. In one look: the task begins again
+    by itself, and shows it no more then."""
+    found: list[str] = []
+
+    def has_failed() -> bool:
+        found.append(cause(worker, name))
+        return found[-1] != ""
+
+    wait_until(has_failed, f"{name} fails")
+    return found[-1]
+
+
 def expect(worker: Worker, name: str, *parts: str) -> None:
     """The task fails, and its first line has these parts and a hint."""
-    wait_until(lambda: bool(cause(worker, name)), f"{name} fails")
-    line = cause(worker, name)
+    line = failure(worker, name)
     assert all(part in line for part in (*parts, " -> ")), line
     assert SECRET not in json.dumps(worker.ask("GET", f"/connectors/{name}/status"))
