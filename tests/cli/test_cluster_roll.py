@@ -206,6 +206,7 @@ def test_a_roll_refuses_what_cannot_work(three: Three, tmp_path: Path) -> None:
         refused = three.shell(*words, "--data", str(three.data))
     assert refused.code == 1
     assert "two 0 is unwritable: 1 in sync would be left, min.insync.replicas is 2" in refused.err
+    eventually(lambda: three.shell("cluster", "check").code == 0)  # each node has heard: it is gone
     failed = three.shell(*words, "--restart", "false {id}", "--nodes", "2")
     assert failed.code == 1
     assert "node 2: false 2 ended with 1" in failed.err

@@ -29,6 +29,7 @@ import pytest
 from moldau.runtime.node_processes import free_ports
 from tests.conformance.forking import Forker, Process
 from tests.peers.kafka_broker import HOST
+from tests.peers.session_server import of_session
 
 _STOP_TIMEOUT_S: Final = 30
 _FORKER: Final = Forker()
@@ -183,12 +184,5 @@ _SHARED = pytest.StashKey[MoldauBroker]()
 
 @pytest.fixture(scope="session")
 def moldau(request: pytest.FixtureRequest, tmp_path_factory: Any) -> MoldauBroker:
-    """The session's broker, kept by the session's configuration whoever imports the fixture."""
-    stash = request.config.stash
-    broker = stash.get(_SHARED, None)
-    if broker is None:
-        broker = MoldauBroker(tmp_path_factory.mktemp("moldau"))
-        broker.start()
-        request.config.add_cleanup(broker.stop)
-        stash[_SHARED] = broker
-    return broker
+    """The session's broker."""
+    return of_session(request, _SHARED, lambda: MoldauBroker(tmp_path_factory.mktemp("moldau")))

@@ -18,6 +18,7 @@ import pytest
 from tests.conformance.broker import MoldauBroker
 from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker
+from tests.peers.session_server import of_session
 
 QUICK: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -34,27 +35,19 @@ _KAFKAS = pytest.StashKey[KafkaBroker]()
 
 @pytest.fixture(scope="session")
 def quick_moldau(request: pytest.FixtureRequest, tmp_path_factory: Any) -> MoldauBroker:
-    """Ours, kept by the session's configuration whoever imports the fixture."""
-    stash = request.config.stash
-    broker = stash.get(_OURS, None)
-    if broker is None:
-        settings = [word for each in QUICK.items() for word in ("--set", "=".join(each))]
-        broker = MoldauBroker(tmp_path_factory.mktemp("quick-moldau"), *settings)
-        broker.start()
-        request.config.add_cleanup(broker.stop)
-        stash[_OURS] = broker
-    return broker
+    """Ours."""
+    settings = [word for each in QUICK.items() for word in ("--set", "=".join(each))]
+    return of_session(
+        request, _OURS, lambda: MoldauBroker(tmp_path_factory.mktemp("quick-moldau"), *settings)
+    )
 
 
 @pytest.fixture(scope="session")
 def quick_kafka(request: pytest.FixtureRequest, tmp_path_factory: Any) -> KafkaBroker:
     """Apache Kafka's; the test is skipped with the reason where it cannot be had."""
-    stash = request.config.stash
-    broker = stash.get(_KAFKAS, None)
-    if broker is None:
-        options = BrokerOptions(properties=QUICK)
-        broker = KafkaBroker(fetch_or_skip(), tmp_path_factory.mktemp("quick-kafka"), options)
-        request.config.add_cleanup(broker.stop)
-        broker.start()
-        stash[_KAFKAS] = broker
-    return broker
+    options = BrokerOptions(properties=QUICK)
+    return of_session(
+        request,
+        _KAFKAS,
+        lambda: KafkaBroker(fetch_or_skip(), tmp_path_factory.mktemp("quick-kafka"), options),
+    )

@@ -35,6 +35,7 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.runtime.node_processes import free_ports
 from tests.peers.apache_kafka import SHORT_JVM, ApacheKafka, fetch_or_skip
 from tests.peers.held_back import asked_for_ms, held_back
+from tests.peers.session_server import of_session
 
 HOST: Final = "127.0.0.1"
 NODE_ID: Final = 1
@@ -326,17 +327,11 @@ _SHARED = pytest.StashKey[KafkaBroker]()
 
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest, tmp_path_factory: Any) -> KafkaBroker:
-    """The session's Apache Kafka; the test is skipped with the reason where it cannot be had.
-
-    pytest takes the fixture for another one in each module that imports it, so the broker itself
-    is kept by the session's configuration, which also stops it.
-    """
-    stash = request.config.stash
-    broker = stash.get(_SHARED, None)
-    if broker is None:
-        kafka = fetch_or_skip()
-        broker = KafkaBroker(kafka, tmp_path_factory.mktemp("apache-kafka"), BrokerOptions())
-        request.config.add_cleanup(broker.stop)
-        broker.start()
-        stash[_SHARED] = broker
-    return broker
+    """The session's Apache Kafka; the test is skipped with the reason where it cannot be had."""
+    return of_session(
+        request,
+        _SHARED,
+        lambda: KafkaBroker(
+            fetch_or_skip(), tmp_path_factory.mktemp("apache-kafka"), BrokerOptions()
+        ),
+    )

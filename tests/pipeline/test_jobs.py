@@ -279,7 +279,8 @@ def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
     with folder.running() as run:
         wait_until(lambda: out.exists() and set(out.read_text().split()) >= {"TO", "BE"}, "output")
         wait_until(lambda: folder.state()["parts"]["job once"]["state"] == FINISHED, "the end")
-        wait_until(lambda: len((folder.path / "again.txt").read_text()) > 1, "a second run")
+        again = folder.path / "again.txt"
+        wait_until(lambda: again.exists() and len(again.read_text()) > 1, "a second run")
         rows = {
             each["part"]: each for each in json.loads(folder.moldau("pipeline", "status", "--json"))
         }
