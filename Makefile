@@ -110,6 +110,15 @@ test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
 	$(PYTEST) -n $(TEST_WORKERS) -m "not deep" $(ARGS); \
 	case $$?$(AGAIN) in 0*) ;; 1yes) $(ALONE) -m "not deep" $(ARGS);; *) exit 1;; esac
 
+# Before a commit of tests that share a broker, a browser or a process (tests/turned.py).
+FILES = $(shell $(BIN)/python -m tests.turned)
+TURNED = $(PYTEST) -n 0 -m "not hunt and not soak" -p no:randomly -p tests.turned --turn
+.PHONY: test-order
+test-order: venv ## tests of changed files backwards, then each without what others share; make test-order FILES=tests/console
+	@test -n "$(FILES)" || { echo "no file with tests has changed; give FILES=tests/..."; exit 2; }
+	$(TURNED) backwards $(FILES) $(ARGS)
+	$(TURNED) alone $(FILES) $(ARGS)
+
 # In a venv of its own, on the newest Python that this machine has. Slow tests are simulations of
 # many seeds, most of them: those find nothing of a Python.
 .PHONY: test-newest
