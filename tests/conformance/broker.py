@@ -31,7 +31,7 @@ from tests.conformance.forking import Forker, Process
 from tests.peers.kafka_broker import HOST
 from tests.peers.session_server import of_session
 
-_STOP_TIMEOUT_S: Final = 30
+_STOP_TIMEOUT_S: Final = 120
 _FORKER: Final = Forker()
 _UP: Final = re.compile(r"^\s*bootstrap\s+(\S+):(\d+)$", re.MULTILINE)
 
