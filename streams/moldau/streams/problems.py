@@ -98,11 +98,13 @@ class WorkerStopped(StreamsError):
     """A worker has failed, or another one has stopped the app: it is not to be started again."""
 
 
-OFFSETS_LOST = (
-    "it has rows and its group has no offsets: they were deleted, or have expired, so it is not "
-    "known which records the rows hold: moldau streams reset lets the app begin again"
-)
-"""Why an app cannot go on with rows from before: it would process the same records once more."""
+def offsets_lost(missing: object = "no offsets") -> str:
+    """Return why an app cannot go on with rows from before: it would process the same records once
+    more."""
+    return (
+        f"it has rows and its group has {missing}: they were deleted, or have expired, so it is "
+        "not known which records the rows hold: moldau streams reset lets the app begin again"
+    )
 
 
 class StateError(StreamsError):

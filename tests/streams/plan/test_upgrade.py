@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.streams import StateStore, Streams, tumbling, until_time
+from moldau.streams.plan.lost_offsets import LostOffsets
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.store_versions import StoreVersion, version_key, versions_in
 from moldau.streams.plan.topology import Topology, to_keep
@@ -190,15 +191,17 @@ def test_what_a_start_would_not_migrate_is_refused(changed: dict[str, Any], said
 
 
 def test_rows_without_offsets_are_refused_with_exactly_once() -> None:
-    found = upgrade(app(), running(has_offsets=False))
+    lost = LostOffsets("counts", CHANGELOG, 1, ("lines",), is_certain=True, is_whole=False)
+    found = upgrade(app(), running(lost=[lost]))
     assert fates(found) == {"counts": "refused"}
-    assert "its group has no offsets" in found.problems[0]
-    doubled = upgrade(app(), running(has_offsets=False, is_exactly_once=False))
+    assert "its group has no offsets of lines-1" in found.problems[0]
+    doubled = upgrade(app(), running(lost=[lost], is_exactly_once=False))
     assert (fates(doubled), doubled.problems) == ({"counts": "survives"}, ())
     assert "are processed twice" in doubled.stores[0].why
-    assert upgrade(app(), running(has_offsets=False, filled={})).problems == (), "no row is there"
-    by_clock = upgrade(app(), running(has_offsets=False, clocked={"counts"}))
-    assert (fates(by_clock), by_clock.problems) == ({"counts": "survives"}, ())
+    unclear = upgrade(app(), running(lost=[replace(lost, is_certain=False)]))
+    assert (fates(unclear), unclear.problems) == ({"counts": "survives"}, ())
+    assert "if they come of records that are there now" in unclear.stores[0].why
+    assert upgrade(app(), running(has_offsets=False)).problems == (), "no row is there"
     unlogged = app(logged=False)
     there = running(unlogged, has_offsets=False, rows_here={"counts": 3})
     assert fates(upgrade(unlogged, there)) == {"counts": "refused"}

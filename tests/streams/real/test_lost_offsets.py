@@ -66,6 +66,31 @@ def test_rows_of_a_group_without_offsets_are_not_counted_twice(
     app.stop(process)
 
 
+def test_rows_of_one_input_without_offsets_are_not_counted_twice(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    app = counted(moldau_broker, tmp_path)
+    repartition = f"{app.name}-counts-repartition"
+    with Admin(bootstrap_servers=app.servers) as admin:
+        admin.delete_group_offsets(app.name, [TopicPartition(repartition, 0)])
+        left = {where.topic for where in admin.group_offsets(app.name)}
+    assert left == {f"{app.name}-lines"}
+    code, found = plan(app)
+    assert code == 1
+    (said,) = found["problems"]
+    assert said.startswith(
+        f"store counts: it has rows and its group has no offsets of {repartition}-0"
+    )
+    assert said.removeprefix("store counts: ") in run(app)
+
+    code, _, err = streams(app, "reset", "--state", str(app.state), "--execute")
+    assert code == 0, err
+    process = app.start()
+    app.write("c")
+    assert app.read(lambda found: "c" in found) == {"a": 2, "b": 1, "c": 1}
+    app.stop(process)
+
+
 def test_at_least_once_warns_of_rows_without_offsets(
     moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:

@@ -20,6 +20,8 @@ from moldau.streams.commands.reset_topics import check_id, topics_of_id
 from moldau.streams.commands.state_action import stores_in
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from moldau.streams.plan.plan import Plan
     from moldau.streams.plan.upgrade import RunningApp, Upgrade
     from moldau.streams.worker.settings import AppSettings
@@ -63,8 +65,9 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
     """Return what is there of the app, on the cluster and on this machine."""
     from moldau.client import EARLIEST, LATEST, TopicPartition
     from moldau.client.sync import Admin
-    from moldau.streams.changelog.group import group_facts
+    from moldau.streams.changelog.group import Offsets, group_facts
     from moldau.streams.changelog.reader import ChangelogReader
+    from moldau.streams.plan.lost_offsets import LostOffsets, lost_offsets
     from moldau.streams.plan.store_versions import versions_in
     from moldau.streams.plan.topology import KEY, Topology
     from moldau.streams.plan.upgrade import RunningApp
@@ -87,13 +90,18 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
             if ends[part].offset > 0 or begins[part].offset > 0:
                 filled.setdefault(part.topic, []).append(part.partition)
         members, offsets = group_facts(admin, plan.app)
-        if filled and not offsets:
-            found = {
-                topic: [at for at in those if reader.has_records(topic, at)]
-                for topic, those in filled.items()
-            }
-            filled = {topic: those for topic, those in found.items() if those}
-            members, offsets = group_facts(admin, plan.app)  # there may be a first commit now
+        before = Topology.decoded(kept.get(KEY))
+        come_from = {} if before is None else before.sources
+        ids = {topic.name: topic.topic_id for topic in listed}
+
+        def look(known: Offsets) -> list[LostOffsets]:
+            texts = {where: each.metadata or "" for where, each in known.items()}
+            found = lost_offsets(_resolved(plan, topics), topics, texts, ids, come_from)
+            return [each for each in found if each.partition in filled.get(each.changelog, ())]
+
+        rows = [each.where for each in look(offsets) if reader.has_records(*each.where)]
+        if rows:  # there may be a commit now
+            members, offsets = group_facts(admin, plan.app)
         read = [each for each in offsets if each.partition < topics.get(each.topic, 0)]
         logs = admin.list_offsets(dict.fromkeys(read, EARLIEST))
         gone = {
@@ -104,7 +112,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         groups = [each.group_id for each in admin.list_groups()]
     made = topics_of_id(plan.app, plan.source_topics(), [], topics.keys(), groups).made
     return RunningApp(
-        Topology.decoded(kept.get(KEY)),
+        before,
         versions_in(kept),
         topics,
         made,
@@ -113,9 +121,20 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         members=members,
         is_exactly_once=settings.is_exactly_once,
         rows_here=_rows_here(plan.app, state),
-        clocked=plan.clocked_stores(),
+        lost=[each for each in look(offsets) if each.where in rows],
         gone=gone,
     )
+
+
+def _resolved(plan: Plan, topics: Collection[str]) -> Plan:
+    """Return the plan with topics in the place of patterns, where they fit."""
+    from moldau.streams.plan.patterns import matches, resolved
+    from moldau.streams.problems import TopologyError
+
+    try:
+        return resolved(plan, matches(plan, topics))
+    except TopologyError:
+        return plan
 
 
 def _rows_here(app: str, state: str | None) -> dict[str, int]:

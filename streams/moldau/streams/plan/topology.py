@@ -38,7 +38,8 @@ class Topology:
 
     `former` are the topologies that this one has added to, the newest first. `epochs` has what the
     app was in its streams group, by topology epoch: pairs of an epoch and a digest, newest first.
-    `details` decide nothing: `moldau streams plan` compares them.
+    `details` decide nothing: `moldau streams plan` compares them. `sources` are those of the rows
+    of each store (`plan.lost_offsets`).
     """
 
     inputs: tuple[str, ...]
@@ -47,6 +48,7 @@ class Topology:
     former: tuple[Topology, ...] = field(default=(), compare=False)
     epochs: Epochs = field(default=(), compare=False)
     details: Details = field(default_factory=dict, compare=False)
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, plan: Plan) -> Topology:
@@ -71,6 +73,7 @@ class Topology:
             "former": former,
             "epochs": self.epochs,
             "details": self.details,
+            "sources": self.sources,
         }
         return json.dumps(found).encode()
 
@@ -88,8 +91,13 @@ class Topology:
             return None
         former = tuple(_topology(each) for each in found.get("former", ()))
         epochs = tuple((int(epoch), str(digest)) for epoch, digest in found.get("epochs", ()))
-        details = found.get("details", {})
-        return replace(_topology(found), former=former, epochs=epochs, details=details)
+        return replace(
+            _topology(found),
+            former=former,
+            epochs=epochs,
+            details=found.get("details", {}),
+            sources=found.get("sources", {}),
+        )
 
 
 def _topology(found: Mapping[str, Sequence[str]]) -> Topology:

@@ -21,12 +21,13 @@ from moldau.streams.plan.description import code_of
 from moldau.streams.plan.division import undivided
 from moldau.streams.plan.joins import DelayedLookup, StreamJoin
 from moldau.streams.plan.layout import partition_counts
+from moldau.streams.plan.lost_offsets import LostOffsets
 from moldau.streams.plan.patterns import matches, resolved
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.store_versions import FIRST, StoreVersion
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.plan.topology import Details, Topology, to_keep
-from moldau.streams.problems import OFFSETS_LOST, TopologyError, misfit
+from moldau.streams.problems import TopologyError, misfit, offsets_lost
 from moldau.streams.state.spec import StoreSpec
 
 StoreFate = Literal["survives", "migrated", "rebuilt", "new", "lost", "refused", "left behind"]
@@ -70,17 +71,16 @@ class RunningApp:
     made: Collection[str]
     """The topics that look like the app's own by their names."""
     filled: Mapping[str, Collection[int]]
-    """Those partitions of its changelogs that have had records, by topic. If its group has no
-    offsets, those that have committed ones: what a worker has left that was killed before its first
-    commit is aborted."""
+    """Those partitions of its changelogs that have had records, by topic."""
     has_offsets: bool
     members: int = 0
     is_exactly_once: bool = True
     """Whether the app would be started with exactly-once."""
     rows_here: Mapping[str, int] = field(default_factory=dict)
     """About how many rows of each store are on this machine."""
-    clocked: Collection[str] = ()
-    """The stores whose rows may come of a clock alone, without offsets."""
+    lost: Collection[LostOffsets] = ()
+    """Those that have rows: of committed records, for what a worker has left that was killed before
+    its first commit is aborted."""
     gone: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """The committed offset and the first one of the log, of partitions whose log begins later."""
 
@@ -200,7 +200,7 @@ def _store(
         fate = "survives" if here or not was_there else "lost"
         fate = "new" if not was_there and not here else fate
         if here and not running.has_offsets:
-            return StoreOutlook(store.name, "refused", None, OFFSETS_LOST)
+            return StoreOutlook(store.name, "refused", None, offsets_lost())
         why = f"it has no changelog: its rows are on the machines of its workers alone{rows}"
         return StoreOutlook(store.name, fate, None, why)
     if topic not in running.topics:
@@ -233,9 +233,9 @@ def _kept(
         why = f"its rows have version {newest}, and the app declares version {store.version}"
         return StoreOutlook(store.name, "refused", topic, why)
     filled = running.filled.get(topic, ())
-    is_certain = running.is_exactly_once and store.name not in running.clocked
-    if filled and not running.has_offsets and is_certain:
-        return StoreOutlook(store.name, "refused", topic, OFFSETS_LOST)
+    lost = [each for each in running.lost if each.store == store.name]
+    if running.is_exactly_once and (certain := [each for each in lost if each.is_certain]):
+        return StoreOutlook(store.name, "refused", topic, offsets_lost(certain[0]))
     left = [each for each in filled if at[each].version < store.version]
     if left:
         if (why := _hindrance(store, [at[each] for each in left], running)) is not None:
@@ -246,11 +246,8 @@ def _kept(
         )
         return StoreOutlook(store.name, "migrated", topic, why)
     why = f"its rows are read from the changelog where they are not{rows}"
-    if filled and not running.has_offsets:
-        why += (
-            "; its group has no offsets, so records that the rows hold are processed twice: "
-            "moldau streams reset lets the app begin again"
-        )
+    if lost:
+        why += f"; its group has {lost[0]}, so {lost[0].outcome}"
     values = was.get("values", store.value.name)
     if values != store.value.name and str(store.version) == was.get("version"):
         why += (
@@ -280,7 +277,7 @@ def _hindrance(store: StoreSpec, at: Sequence[StoreVersion], running: RunningApp
             "exactly-once: start the app once with processing.guarantee=exactly_once_v2"
         )
     if not running.has_offsets:
-        return OFFSETS_LOST
+        return offsets_lost()
     if any(each.to is not None and each.layout != store.layout for each in at):
         return (
             "a migration was cut short, and the app has another retention or kind of window now: "

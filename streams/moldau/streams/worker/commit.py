@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import without_frames
 from moldau.streams.engine.contract import EmitsPending
+from moldau.streams.engine.kept_times import TEXT_BYTES_MAX
+from moldau.streams.plan.lost_offsets import with_inputs
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import ChangelogRecords
@@ -65,7 +67,9 @@ async def commit(
     for task in touched:
         for outputs in task.take_outputs():
             await committer.send(outputs)
-    offsets = {where: each for task in touched for where, each in offsets_of(task).items()}
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    for task in touched:
+        offsets |= offsets_of(task, topic_ids)
     ends = await committer.written(logged, offsets)
     for task in touched:
         task.unstored |= _ends_of(task, ends, topic_ids)
@@ -164,14 +168,21 @@ def _ends_of(
     return found
 
 
-def offsets_of(task: WorkerTask) -> dict[TopicPartition, CommittedOffset]:
+def offsets_of(
+    task: WorkerTask, topic_ids: Mapping[str, Uuid]
+) -> dict[TopicPartition, CommittedOffset]:
     """Return the offsets of all inputs with the task's text. An input that was not read since the
-    start has its old offset again: the clock alone may have closed windows, which the text says."""
+    start has its old offset again: the clock alone may have closed windows, which the text says.
+    Of several inputs the text also says which they are."""
     text = task.task.metadata()
     partition = task.task_id.partition
+    offsets = {**task.committed, **task.task.positions()}
+    if len(offsets) > 1:
+        ids = [topic_ids[topic] for topic in offsets if topic in topic_ids]
+        text = with_inputs(text, ids, TEXT_BYTES_MAX)
     return {
         TopicPartition(topic, partition): CommittedOffset(offset, text)
-        for topic, offset in {**task.committed, **task.task.positions()}.items()
+        for topic, offset in offsets.items()
     }
 
 

@@ -412,14 +412,15 @@ class Door:
             if each is not None
         }
 
-    async def has_offsets(self) -> bool:
-        """Whether the group has committed offsets of any topic, whatever transactions are open."""
+    async def offset_texts(self) -> dict[TopicPartition, str]:
+        """Return the texts of all offsets of the group, whatever transactions are open."""
         try:
-            return bool(await self.admin.group_offsets(self.app))
+            found = await self.admin.group_offsets(self.app)
         except KafkaError as error:
             if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-                return False
+                return {}
             raise
+        return {where: each.metadata or "" for where, each in found.items()}
 
     async def committed_soon(
         self, partitions: Sequence[TopicPartition]
@@ -447,6 +448,11 @@ class Door:
             if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
                 return None
             raise
+
+    async def has_members(self) -> bool:
+        """Whether workers are in the app's group."""
+        group = await self.group()
+        return group is not None and bool(group.members)
 
     async def require_standbys(self, count: int) -> None:
         """Have the group keep `count` standbys of each task."""

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moldau.ids import Uuid
 from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.store_versions import FIRST, StoreVersion
-from moldau.streams.problems import OFFSETS_LOST, StateError
+from moldau.streams.problems import StateError, offsets_lost
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.backing import Backing
@@ -91,10 +92,11 @@ class Migrations:
         if found.following is not None:
             after = StoreVersion(at.version, to, found.following, store.layout)
         if len(found.changes):
-            end = await self._commit(task, store, found.changes, after)
+            ids = {name: facts.topic_id for name, facts in topics.items()}
+            end = await self._commit((task, store), found.changes, after, ids)
             where = task.changelog(store)
             assert where is not None
-            position = ChangelogPosition(end, topics[where.topic].topic_id)
+            position = ChangelogPosition(end, ids[where.topic])
             await self._gate.run(_store, task, store.name, found.changes, position)
             self._versions[store.name, partition] = after
             self._reports.migrated(task, store.name, len(found.changes), after.newest)
@@ -116,9 +118,14 @@ class Migrations:
         self._versions[store.name, partition] = at
 
     async def _commit(
-        self, task: WorkerTask, store: StoreSpec, changes: ChangelogRecords, after: StoreVersion
+        self,
+        which: tuple[WorkerTask, StoreSpec],
+        changes: ChangelogRecords,
+        after: StoreVersion,
+        topic_ids: Mapping[str, Uuid],
     ) -> int:
         """Commit changed rows and their version; return the end of the changelog."""
+        task, store = which
         committer, where = self._door.committer, task.changelog(store)
         assert where is not None
         if not committer.is_atomic:
@@ -128,9 +135,9 @@ class Migrations:
                 f"{after.newest} only with exactly-once, which tells after a crash which are done: "
                 "start the app once with processing.guarantee=exactly_once_v2"
             )
-        offsets = offsets_of(task)
+        offsets = offsets_of(task, topic_ids)
         if not offsets:
-            raise StateError(f"app={self._app} store={store.name}: {OFFSETS_LOST}")
+            raise StateError(f"app={self._app} store={store.name}: {offsets_lost()}")
         now_ms = self._runtime.clock.wall_ms()
         logged = {where: await committer.log(where, changes)}
         await committer.send(self._kept.noted(store.name, where.partition, after, now_ms))

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from moldau.streams.plan.lost_offsets import LostOffsets
 from moldau.streams.plan.misplaced import MisplacedKey
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.lifecycle import Lifecycle
@@ -181,12 +182,10 @@ class Reports:
             seconds,
         )
 
-    def offsets_lost(self, store: str) -> None:
-        """Report that records are processed twice, because the group has lost its offsets."""
+    def offsets_lost(self, what: LostOffsets) -> None:
+        """Report records that are processed twice, or may be, because the group has no offsets."""
         LOG.warning(
-            "streams: store %s has rows and its group has no offsets: records that the rows hold "
-            "are processed twice; moldau streams reset lets the app begin again",
-            store,
+            "streams: store %s has rows and its group has %s: %s", what.store, what, what.outcome
         )
 
     def topology_not_kept(self, topic: str, reason: str) -> None:

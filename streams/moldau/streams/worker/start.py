@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import Final
 
 from moldau.deferred import dataclass
+from moldau.ids import Uuid
 from moldau.streams.plan.layout import Layout, laid_out
+from moldau.streams.plan.lost_offsets import LostOffsets, OffsetTexts, lost_offsets, sources
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.topology import to_keep
 from moldau.streams.plan.upgrade import kept_topology
-from moldau.streams.problems import OFFSETS_LOST, MissingTopics, StateError
+from moldau.streams.problems import MissingTopics, StateError, offsets_lost
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.kept import KeptTopology, appeared
 from moldau.streams.worker.membership import described_topology, topology_epoch
@@ -45,7 +47,8 @@ async def prepare(
     now, before = kept_topology(plan), await kept.read()
     following = to_keep(plan.app, before, now, accepts_changes=accepts_changes)
     await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
-    await require_offsets(layout, door, reports, there)
+    kept_sources = {} if before is None else before.sources
+    unclear = await require_offsets(layout, door, reports, there, kept_sources)
     own = [each for each in layout.internal if each.name != kept.topic]
     await door.make([each for each in own if each.name not in there])
     topics = there | await appeared(door, [each.name for each in own], kept.is_stopping)
@@ -55,39 +58,59 @@ async def prepare(
         epoch, epochs = topology_epoch(
             described_topology(layout), known, await door.group_topology()
         )
-    if (following is not None or epochs != known) and not kept.is_stopping():
-        await kept.write(layout, replace(following or before or now, epochs=epochs))
+    found = sources(layout.plan, _ids(topics))
+    come_from = {name: each for name, each in found.items() if name not in unclear}
+    if before is not None and come_from != kept_sources and await door.has_members():
+        # Workers of the app as it was may still write rows from other inputs.
+        come_from = {name: each for name, each in kept_sources.items() if each == found.get(name)}
+    is_new = following is not None or epochs != known or come_from != kept_sources
+    if is_new and not kept.is_stopping():
+        written = replace(following or before or now, epochs=epochs, sources=come_from)
+        await kept.write(layout, written)
     return Start(layout, topics, epoch)
 
 
+def _ids(topics: Mapping[str, TopicFacts]) -> dict[str, Uuid]:
+    return {name: facts.topic_id for name, facts in topics.items()}
+
+
 async def require_offsets(
-    layout: Layout, door: Door, reports: Reports, there: Mapping[str, TopicFacts]
-) -> None:
-    """Raise StateError if a store has rows and the group has no offsets at all: the records that
-    the rows hold would be processed again. At-least-once allows that, so there it is reported, as
-    for stores whose rows may be those of a clock alone.
+    layout: Layout,
+    door: Door,
+    reports: Reports,
+    there: Mapping[str, TopicFacts],
+    kept: Mapping[str, str],
+) -> set[str]:
+    """Raise StateError if a store has rows and the group has lost the offsets of its inputs: the
+    records that the rows hold would be processed again. At-least-once allows that, so there it is
+    reported, and so is what is not certain. Return the stores with something to report. `kept` has
+    the sources of the stores (`plan.lost_offsets`).
 
     A changelog may have records without a commit: those of a worker that was killed are aborted.
     What is committed is so with offsets, which another worker may have stored since the first look.
     """
-    app = layout.plan.app
-    logs = {
-        TopicPartition(topic, at): store.name
-        for topic, store in layout.plan.changelogs().items()
-        if topic in there
-        for at in range(there[topic].partitions)
-    }
-    if not logs or await door.has_offsets():
-        return
+
+    def look(offsets: OffsetTexts) -> dict[TopicPartition, LostOffsets]:
+        found = lost_offsets(layout.plan, layout.counts, offsets, _ids(there), kept)
+        return {each.where: each for each in found}
+
+    suspects = [where for where in look(await door.offset_texts()) if where.topic in there]
+    ends = await door.ends(suspects) if suspects else {}
+    filled = [each for each in suspects if ends[each][1] and await door.has_records(each)]
+    if not filled:
+        return set()
     inputs = [
         TopicPartition(each, at) for each in layout.inputs() for at in range(layout.counts[each])
     ]
-    for where, store in logs.items():
-        if await door.has_records(where) and not await door.committed(inputs):
-            if door.is_exactly_once and store not in layout.plan.clocked_stores():
-                raise StateError(f"app={app} store={store}: {OFFSETS_LOST}")
-            reports.offsets_lost(store)
-            return
+    committed = {where: each.metadata for where, each in (await door.committed(inputs)).items()}
+    lost = {where: each for where, each in look(committed).items() if where in filled}
+    for each in lost.values():
+        if each.is_certain and door.is_exactly_once:
+            raise StateError(f"app={layout.plan.app} store={each.store}: {offsets_lost(each)}")
+    by_store = {each.store: each for each in lost.values()}
+    for each in by_store.values():
+        reports.offsets_lost(each)
+    return {*by_store}
 
 
 async def require_outputs(app: str, door: Door, reports: Reports, missing: Sequence[str]) -> None:
