@@ -126,6 +126,28 @@ def test_a_second_member_gets_half_when_the_first_has_given_it_up() -> None:
     assert shard.state_name() == "Stable"
 
 
+def test_a_member_that_waits_for_tasks_of_another_asks_again_soon() -> None:
+    shard = ready()
+    a, b = shard.member("a"), shard.member("b")
+    usual_ms = a.join().heartbeat_interval_ms
+    shard.now_ms += INTERVAL_MS
+    assert b.join().heartbeat_interval_ms == 100 < usual_ms
+    for each in range(38):
+        shard.member(f"other-{each}").join()
+    assert b.beat().heartbeat_interval_ms == 200, "200 times a second in a group"
+    assert a.beat().heartbeat_interval_ms == usual_ms, "it has them"
+    a.beat()
+    assert b.beat().heartbeat_interval_ms == usual_ms
+    assert b.active
+
+
+def test_a_member_that_waits_asks_no_later_than_usual() -> None:
+    shard = ready(group_streams_min_heartbeat_interval_ms=1, group_streams_heartbeat_interval_ms=20)
+    shard.member("a").join()
+    shard.now_ms += INTERVAL_MS
+    assert shard.member("b").join().heartbeat_interval_ms == 20
+
+
 def test_threads_of_a_process_share_its_tasks_and_have_no_standby_of_each_other() -> None:
     shard = ready(group_streams_num_standby_replicas=1)
     a, b = shard.member("a", "p"), shard.member("b", "p")

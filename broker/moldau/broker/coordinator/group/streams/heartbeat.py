@@ -74,6 +74,10 @@ from moldau.protocol.messages.streams_group_heartbeat import (
 )
 
 _JOINING_EPOCH: Final = 0
+_WAITING_MS_MIN: Final = 100
+_WAITING_MS_A_MEMBER: Final = 5
+"""How often members are to ask that wait for tasks of others, which no member runs meanwhile: 200
+times a second at most in a group."""
 _WARMUPS_SINCE: Final = 1
 """The first version whose clients report the offsets of tasks, and give a topology's graph."""
 
@@ -349,7 +353,7 @@ def _response(
         error_code=ErrorCode.NONE,
         member_id=moved.member_id,
         member_epoch=moved.epoch,
-        heartbeat_interval_ms=terms.interval_ms,
+        heartbeat_interval_ms=_interval_ms(state, moved),
         task_offset_interval_ms=terms.task_offset_interval_ms if is_new_version else 0,
         acceptable_recovery_lag=terms.acceptable_lag,
         status=_statuses(state, step),
@@ -359,6 +363,14 @@ def _response(
     if is_new_version and epoch == moved.profile.topology_epoch and message.member_epoch != 0:
         response.topology_description_required = state.volatile.graph.asks(epoch, step.now_ms)
     return response
+
+
+def _interval_ms(state: StreamsGroupState, member: Member) -> int:
+    """Return when the member is to send its next heartbeat: soon if it waits for tasks."""
+    if member.progress.state is not MemberState.UNRELEASED_PARTITIONS:
+        return state.terms.interval_ms
+    soon_ms = max(_WAITING_MS_MIN, _WAITING_MS_A_MEMBER * len(state.members))
+    return min(state.terms.interval_ms, soon_ms)
 
 
 def _add_missing_tags(member: Member, terms: Terms, step: _Step) -> None:
