@@ -101,6 +101,26 @@ def test_an_app_can_begin_with_what_comes_from_now_on(
     app.stop(running)
 
 
+def test_a_streams_group_begins_again_with_more_partitions(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    settings = ("commit.interval.ms=200", "group.protocol=streams")
+    name = f"wider-{tmp_path.name}"
+    app = App(moldau_broker.bootstrap_servers, name, tmp_path, settings=settings).make()
+    running = app.start()
+    app.write("a b a")
+    app.read(lambda found: found == {"a": 2, "b": 1})
+    app.stop(running)
+    assert reset(app, "--execute")[0] == 0
+    with Admin(bootstrap_servers=app.servers) as admin:
+        assert {each.offset for each in admin.group_offsets(name).values()} == {0}
+        admin.create_partitions(f"{name}-lines", 3)
+    running = app.start()
+    app.write("c")
+    app.read(lambda found: found == {"a": 2, "b": 1, "c": 1})
+    app.stop(running)
+
+
 def test_an_application_id_is_reset_without_its_module(
     moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:

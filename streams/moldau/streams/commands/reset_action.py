@@ -293,9 +293,19 @@ async def _partitions(client: Admin, topic: str) -> list[TopicPartition]:
 
 
 async def _change_offsets(client: Admin, found: Reset) -> list[str]:
-    """Forget the offsets of topics that are gone, and set those of the inputs."""
+    """Forget the offsets of topics that are gone, and set those of the inputs. A streams group is
+    made anew: it keeps its topology, and another one of the same epoch is refused, so an app whose
+    inputs have another number of partitions now could not join."""
     problems = []
-    if found.forgotten:
+    groups = {each.group_id: each for each in await client.list_groups()}
+    app = found.topics.app
+    if app in groups and groups[app].type.lower() == "streams":
+        committed = await _committed(client, app)
+        await client.delete_group(app)
+        left = {at: each for at, each in committed.items() if at not in found.forgotten}
+        if left:
+            await client.alter_group_offsets(app, left)
+    elif found.forgotten:
         answers = await client.delete_group_offsets(found.topics.app, found.forgotten)
         problems = [
             f"offset of {where} is not deleted: {error}"
