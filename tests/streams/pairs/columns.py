@@ -65,6 +65,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "moved",
         "resized",
         "savepoint",
+        "divided",
     ),
 }
 """Names and choices. A new operator or policy is a choice here, or a column.
@@ -72,7 +73,8 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 A store is "wiped" when its worker stops, and "lost" with a worker that is killed; "again" kills a
 worker twice, the second time as it starts; with "moved" another worker joins and the first leaves.
 "Resized" is a process with two workers that `moldau streams workers` makes three and then one, and
-"savepoint" an app that is saved, reset and restored.
+"savepoint" an app that is saved, reset and restored; with "divided" its input gets more partitions
+in between.
 With "reply" the app answers requests all along.
 With "standbys" a streams group keeps a copy of each state at another worker.
 """
@@ -83,6 +85,21 @@ APART: Final = frozenset({frozenset({"fold", "join"})}) | {
 """Columns whose choices need not all meet: they share what is in front of them, and no more."""
 
 _SPARK: Final = {"engine": ("spark",)}
+
+_NOT_DIVIDED: Final = (
+    "lookup",
+    "left lookup",
+    "versioned",
+    "to table",
+    "table",
+    "table process",
+    "processed table",
+    "regroup",
+    "tables",
+    "outer tables",
+    "foreign key",
+    "left foreign key",
+)
 
 IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # The shards of a killed supervisor end by themselves, a moment later.
@@ -99,7 +116,7 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # What is lost with its worker has to be there in the end.
     {
         "store": ("no changelog",),
-        "fault": ("kill", "again", "wiped", "lost", "moved", "resized", "savepoint"),
+        "fault": ("kill", "again", "wiped", "lost", "moved", "resized", "savepoint", "divided"),
     },
     {"store": ("no changelog",), "policy": ("stop",)},
     {"store": ("no changelog",), "workers": ("2", "3")},
@@ -123,7 +140,10 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     {**_SPARK, "join": ("global store", "table process", "processed table")},
     {**_SPARK, "branch": ("reply",)},
     {**_SPARK, "store": ("no cache", "small buffers", "no changelog", "in memory")},
-    {**_SPARK, "fault": ("wiped", "lost", "moved", "resized", "savepoint")},
+    {**_SPARK, "fault": ("wiped", "lost", "moved", "resized", "savepoint", "divided")},
+    # Rows that are not kept by the key of a record, and lines of a key in two partitions.
+    {"fault": ("divided",), "fold": ("process", "suppress")},
+    {"fault": ("divided",), "join": _NOT_DIVIDED},
 )
 
 

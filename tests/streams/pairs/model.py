@@ -322,7 +322,8 @@ def _streams_end(case: Case, good: list[Line]) -> End:
         found.update(f"{left.text} {each}" for each in near)
         if left.number < RECORDS:
             (alone if near else found)[f"{left.text} {NO_NAME}"] += case["join"] == "left streams"
-    is_ordered = case["partitions"] == "1" and case["odd"] != "late"
+    is_divided = case["fault"] == "divided"
+    is_ordered = case["partitions"] == "1" and case["odd"] != "late" and not is_divided
     return End(+found, Counter() if is_ordered else alone)
 
 

@@ -28,6 +28,7 @@ _INPUTS: Final = ("lines", "rows", "names", "requests")
 _REQUESTS: Final = 40
 _BETWEEN_S: Final = 0.25
 _OUTPUTS: Final = ("step", "step-even", "fold", "join", "copy", "dead")
+_MORE_PARTITIONS: Final = 2
 _numbers: Final = count(1)
 
 
@@ -81,19 +82,19 @@ def run_case(broker: MoldauBroker, folder: Path, case: Case) -> list[str]:
     workers = Workers(case, name, broker, folder)
     requests = Requests(broker, name) if case["branch"] == "reply" else None
     half = model.RECORDS // 2
-    _send(broker, name, case, "names", model.names(case))
-    _send(broker, name, case, "rows", model.rows(case)[:half])
-    _send(broker, name, case, "lines", model.lines(case)[:half])
+    _send(workers, "names", model.names(case))
+    _send(workers, "rows", model.rows(case)[:half])
+    _send(workers, "lines", model.lines(case)[:half])
     try:
         workers.start_all()
         wrong = _repaired(workers) if case["policy"] == "stop" else []
         _await(lambda: bool(workers.ended() or Output(broker, name).records["step"]))
         wrong += workers.ended()
         wrong += _fault(workers, case) if not wrong else []
-        _send(broker, name, case, "rows", model.rows(case)[half:])
-        _send(broker, name, case, "lines", model.lines(case)[half:])
+        _send(workers, "rows", model.rows(case)[half:])
+        _send(workers, "lines", model.lines(case)[half:])
         wrong = wrong or _come_to(workers, case, is_closed=False)
-        _send(broker, name, case, "lines", model.closing())
+        _send(workers, "lines", model.closing())
         wrong = wrong or _come_to(workers, case, is_closed=True)
         if requests is not None:
             wrong += requests.problems()
@@ -165,14 +166,17 @@ def _fault(workers: Workers, case: Case) -> list[str]:
             return more + less
         case "savepoint":
             return _saved_and_restored(workers)
+        case "divided":
+            return _saved_and_restored(workers, more=_MORE_PARTITIONS)
         case "broker":
             workers.broker.kill()
             workers.broker.start()
     return []
 
 
-def _saved_and_restored(workers: Workers) -> list[str]:
-    """Stop the app, save it, let it begin anew, and restore it. Return what is wrong with that."""
+def _saved_and_restored(workers: Workers, more: int = 0) -> list[str]:
+    """Stop the app, save it, let it begin anew, and restore it, with more partitions of its lines.
+    Return what is wrong with that."""
     known = list(workers.processes)
     wrong = [problem for worker in known for problem in workers.stop(worker)]
     place = f"file://{workers.folder}/{workers.name}-savepoint"
@@ -180,6 +184,10 @@ def _saved_and_restored(workers: Workers) -> list[str]:
     wrong = wrong or workers.command("reset", "--execute")
     for worker in known:
         workers.wipe(worker)
+    if more:
+        workers.partitions += more
+        with Admin(bootstrap_servers=workers.broker.bootstrap_servers) as admin:
+            admin.create_partitions(f"{workers.name}-lines", workers.partitions)
     wrong = wrong or workers.command("restore", place)
     for worker in known:
         workers.start(worker)
@@ -226,28 +234,29 @@ def _make_topics(broker: MoldauBroker, name: str, case: Case) -> None:
             admin.create_topic(NewTopic(f"{name}-{topic}", int(case["partitions"]), 1))
 
 
-def _partition(case: Case, topic: str, number: int, key: bytes | None) -> int | None:
+def _partition(workers: Workers, topic: str, number: int, key: bytes | None) -> int | None:
     """Return where the writer of an input puts a record; None as our client does (murmur2). All
     rows of a key are in one partition, and the names where the app looks for them."""
-    partitions = int(case["partitions"])
-    if case["writer"] == "round robin":
+    writer = workers.case["writer"]
+    partitions = workers.partitions if topic == "lines" else int(workers.case["partitions"])
+    if writer == "round robin":
         return number % partitions if topic == "lines" else None
-    if case["writer"] == "undeclared crc32" and topic == "names":
+    if writer == "undeclared crc32" and topic == "names":
         return None
-    if case["writer"].endswith("crc32") and key is not None:
+    if writer.endswith("crc32") and key is not None:
         return zlib.crc32(key) % partitions
     return None
 
 
-def _send(broker: MoldauBroker, name: str, case: Case, topic: str, given: Iterable[Line]) -> None:
-    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+def _send(workers: Workers, topic: str, given: Iterable[Line]) -> None:
+    with Producer(bootstrap_servers=workers.broker.bootstrap_servers) as producer:
         for each in given:
             key = None if each.key is None else each.key.encode()
             producer.send(
-                f"{name}-{topic}",
+                f"{workers.name}-{topic}",
                 None if each.value is None else each.value.encode(),
                 key=key,
-                partition=_partition(case, topic, each.number, key),
+                partition=_partition(workers, topic, each.number, key),
                 timestamp_ms=each.timestamp_ms,
             )
         producer.flush()

@@ -75,6 +75,13 @@ restoring._offsets = begins
 """,
         {"fault": "savepoint", "guarantee": "exactly_once_v2"},
     ),
+    "a restore leaves rows in the partitions of before": Fault(
+        """
+from moldau.streams.savepoint import restoring
+restoring._divisions = lambda *given: {}
+""",
+        {"fault": "divided", "guarantee": "exactly_once_v2"},
+    ),
 }
 
 

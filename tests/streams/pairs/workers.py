@@ -57,9 +57,14 @@ class Workers:
     name: str
     broker: MoldauBroker
     folder: Path
+    partitions: int = 0
+    """Of each topic of the case, until a fault adds some."""
     is_repaired: bool = False
     """Whether the function that stops the app works from now on."""
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.partitions = int(self.case["partitions"])
 
     def start(self, worker: int) -> None:
         env = self._env()
