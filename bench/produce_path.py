@@ -26,13 +26,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.broker_load import write_payload
-from bench.wire import batch_of, error_position, one_record, produce_request
+from bench.peer_brokers import PARTITIONS
+from bench.wire import batch_of, error_position, one_record, produce_request_of
 from moldau.broker.network.shell import Connection
 from moldau.client import Admin, NewTopic
 from moldau.records.codecs import Codec
 from moldau.testing import EmbeddedBroker
 
 TOPIC: Final = "path"
+SIX: Final = "one-of-six"
 WARM_UP: Final = 300
 COUNTED: Final = 400
 _ROOT: Final = Path(__file__).parent.parent
@@ -61,9 +63,10 @@ class DroppingTransport:
 
 
 def loads(folder: Path) -> dict[str, bytes]:
-    """Return the records of each load: one record of 100 B, and batches of 16 KB as Java's perf
-    tool sends them with its default settings, of values of 1 KB and of 100 B."""
-    found = {"one": one_record(bytes(100))}
+    """Return the records of each load: one record of 100 B, the same for each of six partitions (as
+    Java's perf tool sends one record a request), and batches of 16 KB as that tool sends them with
+    its default settings, of values of 1 KB and of 100 B."""
+    found = dict.fromkeys(("one", SIX), one_record(bytes(100)))
     for size, counts in ((1024, (15, 29, 52)), (100, (140, 560, 980))):
         path = folder / f"payload-{size}"
         write_payload(path, size)
@@ -100,11 +103,11 @@ async def run(name: str, switch: ctypes.CDLL | None) -> float:
         records = loads(Path(folder))[name]
     async with EmbeddedBroker() as broker:
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            await admin.create_topic(NewTopic(TOPIC, 1))
+            await admin.create_topic(NewTopic(TOPIC, PARTITIONS))
         connection, peer = await connected(broker)
         transport = DroppingTransport()
         connection._sender.transport = transport  # type: ignore[assignment]
-        frame = produce_request(TOPIC, 0, records)
+        frame = produce_request_of(TOPIC, range(PARTITIONS if name == SIX else 1), records)
         size, error_at = len(frame), error_position(TOPIC)
 
         def produce() -> None:

@@ -158,8 +158,15 @@ def request_bytes(request: Request, version: int) -> bytes:
 
 def produce_request(topic: str, partition: int, records: bytes, acks: int = 1) -> bytes:
     """Return the frame of a request that produces one batch."""
-    data = PartitionProduceData(index=partition, records=records)
-    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return produce_request_of(topic, [partition], records, acks)
+
+
+def produce_request_of(
+    topic: str, partitions: Sequence[int], records: bytes, acks: int = 1
+) -> bytes:
+    """Return the frame of a request that produces the same batch to each of the partitions."""
+    data = [PartitionProduceData(index=each, records=records) for each in partitions]
+    topics = [TopicProduceData(name=topic, partition_data=data)]
     request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
     return request_bytes(request, _PRODUCE_VERSION)
 

@@ -110,6 +110,66 @@ def test_both_judge_noise_alike(section: bytes, count: int) -> None:
     assert (judged[:1] == ("corrupt",)) == carefully(section, header, 0)
 
 
+def rows_of_a_request(sizes: list[int]) -> bytes:
+    """The rows of partitions with batches of these sizes, and the tags behind them."""
+    rows = bytearray()
+    for index, size in enumerate(sizes):
+        rows += (index - 1).to_bytes(4, "big", signed=True)
+        length = size + 1
+        while length > 0x7F:
+            rows.append(length & 0x7F | 0x80)
+            length >>= 7
+        rows += bytes([length]) + b"e" * size + b"\0"
+    return bytes(rows) + b"\0\0"
+
+
+def batches_of(given: bytes, position: int, count: int) -> list[tuple[int, bytes]] | None:
+    """What both kernels find."""
+    found = []
+    for which in KERNEL:
+        kernel = edition(which)["kernel"]
+        batches = kernel.produced_batches(memoryview(bytearray(given)), position, count)
+        found.append(batches and [(index, bytes(each)) for index, each in batches])
+    assert found[0] == found[1]
+    return found[0]
+
+
+@given(st.lists(st.sampled_from([61, 62, 126, 127, 16_382, 16_383]), min_size=1, max_size=4))
+def test_both_find_the_batches_of_a_request(sizes: list[int]) -> None:
+    given_rows = rows_of_a_request(sizes)
+    expected = [(index - 1, b"e" * size) for index, size in enumerate(sizes)]
+    assert batches_of(given_rows, 0, len(sizes)) == expected
+    assert batches_of(b"front" + given_rows, 5, len(sizes)) == expected
+    assert batches_of(given_rows, 0, len(sizes) + 1) is None
+    assert batches_of(given_rows, 0, len(sizes) - 1) is None
+    assert batches_of(given_rows + b"\0", 0, len(sizes)) is None
+    assert batches_of(given_rows[:-1], 0, len(sizes)) is None
+
+
+@given(
+    st.lists(st.integers(55, 140), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=3),
+    st.integers(0, 400),
+    st.integers(1, 4),
+)
+def test_both_leave_the_same_requests_to_the_codec(
+    sizes: list[int], changes: list[tuple[int, bytes]], cut: int, count: int
+) -> None:
+    changed = bytearray(rows_of_a_request(sizes))
+    for at, put in changes:
+        changed[at : at + len(put)] = put
+    batches_of(bytes(changed), 0, count)
+    batches_of(bytes(changed), 0, len(sizes))
+    batches_of(bytes(changed[:cut]), 0, len(sizes))
+
+
+def test_a_batch_of_a_transaction_is_left_to_the_codec() -> None:
+    given_rows = bytearray(rows_of_a_request([100, 100]))
+    assert batches_of(bytes(given_rows), 0, 2) is not None
+    given_rows[106 + 5 + 22] |= 0x10
+    assert batches_of(bytes(given_rows), 0, 2) is None
+
+
 @given(damaged_sections(), st.integers(-1, 12))
 def test_both_stop_at_the_same_object(damaged: tuple[bytes, int], objects_max: int) -> None:
     section, count = damaged

@@ -32,6 +32,7 @@ from moldau.records._plain import (
     skip_headers,
 )
 from moldau.records._plain import with_contents as with_contents
+from moldau.records._produced import produced_batches as produced_batches
 from moldau.records._spans import contents, ends_of, rows_of, sizes_of, spans_of
 from moldau.records._spans import span_list as span_list
 from moldau.records.checksum import crc32c

@@ -80,6 +80,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     HEADER_BYTES = 61
+    ROW_BYTES_MIN = 65  # a length, a header, and three tags
     OVERHEAD_BYTES = 12
     MAGIC = 2
     LEADER_EPOCH_AT = 12
@@ -698,6 +699,9 @@ cdef bint is_usual_section(
     cdef bint are_usual = are_usual_records(&cursor, at, rules, since, until)
     PyBuffer_Release(&opened)
     return are_usual
+
+
+include "_produced.pxi"
 
 
 # Hashing ------------------------------------------------------------------------------------------

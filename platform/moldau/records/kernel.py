@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 __all__ = [
     "KERNEL", "Appender", "ColumnBuilder", "ConsumerRecord", "Record", "Slot", "admit_usual",
     "columns", "decode", "decode_consumed", "decode_usual", "entries", "java_string_hash",
-    "murmur2", "partition_for_key", "scan", "scan_part", "span_list", "varint", "with_contents",
+    "murmur2", "partition_for_key", "produced_batches", "scan", "scan_part", "span_list", "varint",
+    "with_contents",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         java_string_hash,
         murmur2,
         partition_for_key,
+        produced_batches,
         scan,
         scan_part,
         span_list,

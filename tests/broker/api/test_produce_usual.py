@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.api import produce_usual
-from moldau.broker.api.produce_usual import OUTLINES_MAX, Outline, UsualAnswer, learn, outlined
+from moldau.broker.api.produce_usual import (
+    BATCHES_MAX,
+    OUTLINES_MAX,
+    Outline,
+    Usual,
+    UsualAnswer,
+    learn,
+    outlined,
+)
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.produce import (
@@ -54,36 +62,39 @@ def place(version: int, name: str) -> str | bytes:
 
 
 requests = st.builds(
-    lambda version, name, acks, timeout_ms, index: (
+    lambda version, name, acks, timeout_ms, indexes: (
         version,
-        produce(place(version, name), acks=acks, timeout_ms=timeout_ms, index=index),
+        produce_all(
+            dict.fromkeys(((place(version, name), index) for index in indexes), b""),
+            acks=acks,
+            timeout_ms=timeout_ms,
+        ),
     ),
     st.sampled_from(VERSIONS),
     names,
     st.sampled_from((-1, 0, 1)),
     st.integers(0, 2**31 - 1),
-    st.integers(0, 2**31 - 1),
+    st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4),
 )
 
 
 def with_records(message: ProduceRequest, size: int) -> ProduceRequest:
-    message.topic_data[0].partition_data[0].records = b"r" * size
+    for data in message.topic_data[0].partition_data:
+        data.records = b"e" * size
     return message
 
 
 def fields(message: ProduceRequest) -> tuple[object, ...]:
     (topic,) = message.topic_data
-    (data,) = topic.partition_data
-    assert data.records is not None
-    records = bytes(data.records)
-    return topic.name, topic.topic_id, data.index, message.acks, message.timeout_ms, records
+    batches = [(data.index, bytes(data.records or b"")) for data in topic.partition_data]
+    return topic.name, topic.topic_id, message.acks, message.timeout_ms, batches
 
 
-def known_fields(found: tuple[Outline, memoryview]) -> tuple[object, ...]:
-    outline, records = found
+def known_fields(found: Usual) -> tuple[object, ...]:
+    outline, batches = found
     return (
-        *(outline.topic, outline.topic_id, outline.index),
-        *(outline.acks, outline.timeout_ms, bytes(records)),
+        *(outline.topic, outline.topic_id, outline.acks, outline.timeout_ms),
+        [(index, bytes(records)) for index, records in batches],
     )
 
 
@@ -98,8 +109,8 @@ def test_a_known_start_gives_the_fields_that_the_codec_reads(
     learn(ProduceRequest.decode(body, version), body, version)
     later = encoded(with_records(message, size), version)
     found = outlined(later, version)
-    if len(later) < 90 or size + 1 >= 1 << 21:
-        assert found is None, "very short ones, and lengths of four bytes, are the codec's"
+    if size + 1 >= 1 << 21:
+        assert found is None, "lengths of four bytes are the codec's"
     elif found is None:
         assert version < 13
         assert len(message.topic_data[0].name) > 126, "the length of the name has two bytes"
@@ -130,7 +141,8 @@ def test_changed_bytes_are_read_as_the_codec_reads_them_or_left_to_it(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_cut_and_each_longer_request_is_left_to_the_codec(version: int) -> None:
-    message = with_records(produce(place(version, "t" * 120)), 100)
+    to = place(version, "t" * 120)
+    message = with_records(produce_all({(to, 3): b"", (to, 1): b""}), 100)
     body = encoded(message, version)
     learn(ProduceRequest.decode(body, version), body, version)
     assert outlined(body, version) is not None
@@ -145,7 +157,7 @@ def test_unusual_requests_are_not_learned() -> None:
     unusual: list[tuple[ProduceRequest, int]] = [
         (produce("t", bytes(100)), 8),
         (produce("t", bytes(100), transactional_id="x"), 12),
-        (produce_all({("t", 0): bytes(100), ("t", 1): bytes(100)}), 12),
+        (produce_all({("t", index): bytes(100) for index in range(BATCHES_MAX + 1)}), 12),
         (produce_all({("t", 0): bytes(100), ("u", 0): bytes(100)}), 12),
         (produce_all({}), 12),
     ]
@@ -157,31 +169,37 @@ def test_unusual_requests_are_not_learned() -> None:
 
 def test_the_number_of_outlines_is_bounded() -> None:
     for index in range(OUTLINES_MAX + 10):
-        message = produce("t", bytes(100), index=index)
+        message = produce("t", bytes(100), timeout_ms=index)
         body = encoded(message, 12)
         learn(message, body, 12)
         assert outlined(body, 12) is not None
         assert len(produce_usual._outlines[12]) <= OUTLINES_MAX
 
 
-@given(requests, int64, int64, int64, st.integers(0, 2**31 - 1))
+@given(requests, st.lists(st.tuples(int64, int64, int64), min_size=4), st.integers(0, 2**31 - 1))
 def test_an_answer_has_the_bytes_that_the_codec_writes(
-    drawn: tuple[int, ProduceRequest], base: int, time_ms: int, start: int, throttle_ms: int
+    drawn: tuple[int, ProduceRequest], offsets: list[tuple[int, int, int]], throttle_ms: int
 ) -> None:
     version, message = drawn
     (topic,) = message.topic_data
-    row = PartitionProduceResponse(
-        index=topic.partition_data[0].index,
-        error_code=0,
-        base_offset=base,
-        log_append_time_ms=time_ms,
-        log_start_offset=start,
-    )
+    outline = Outline(message, version)
+    rows, values, before = [], [], outline.start
+    for data, (base, time_ms, start) in zip(topic.partition_data, offsets, strict=False):
+        row = PartitionProduceResponse(
+            index=data.index,
+            error_code=0,
+            base_offset=base,
+            log_append_time_ms=time_ms,
+            log_start_offset=start,
+        )
+        rows.append(row)
+        values += [before, data.index, base, time_ms, start]
+        before = outline.before_next
     of_topic = TopicProduceResponse(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=[row]
+        name=topic.name, topic_id=topic.topic_id, partition_responses=rows
     )
     whole = ProduceResponse(responses=[of_topic], throttle_time_ms=throttle_ms)
-    answer = UsualAnswer(Outline(message, version), base, time_ms, start)
+    answer = UsualAnswer(outline, values)
     answer.throttle_time_ms = throttle_ms
     assert answer.encode_parts(version) == [whole.encode(version)]
 
@@ -219,23 +237,28 @@ STEPS: dict[str, tuple[bytes, int]] = {
 }
 
 
-async def outcomes(at: Serving, version: int, prepare: Callable[[], None]) -> list[object]:
-    """What comes of each step: the answer, and what it left. `prepare` runs before each request."""
-    topic: Any = at.create("t")
-    internal: Any = at.create("__consumer_offsets")
-    stamped: Any = at.create("s", message__timestamp__type="LogAppendTime")
+async def outcomes(
+    at: Serving, version: int, prepare: Callable[[], None], *, is_alone: bool
+) -> list[object]:
+    """What comes of each step: the answers, and what it left. `prepare` runs before each request.
+    A batch that is not alone has one before it and one behind it, for other partitions."""
+    topic: Any = at.create("t", 3)
+    internal: Any = at.create("__consumer_offsets", 3)
+    stamped: Any = at.create("s", 3, message__timestamp__type="LogAppendTime")
     if version < 13:
         topic, internal, stamped = "t", "__consumer_offsets", "s"
     found: list[object] = []
     for name, (records, acks) in STEPS.items():
         for to, index in ((topic, 0), (internal, 0), (stamped, 0), (topic, 5)):
             prepare()
-            sent = at.send(produce(to, records, acks=acks, index=index), version)
+            given: dict[Any, bytes | None] = {(to, index): records}
+            if not is_alone:
+                given = {(to, 2): batch(), **given, (to, 1): batch(2)}
+            sent = at.send(produce_all(given, acks=acks), version)
             await sent.answered.wait()
             answers = [each.encode(version) for each in sent.answers]
             found.append((name, to, index, answers, sent.is_silent, sent.is_closed))
-    for name in ("t", "s"):
-        partition = at.partition(name)
+    for partition in (at.partition(name, index) for name in ("t", "s") for index in range(3)):
         traffic = partition.traffic
         numbers = {each: getattr(traffic, each) for each in traffic.__slots__ if each != "remote"}
         read = partition.log.read(0, 1 << 20).read()
@@ -243,17 +266,18 @@ async def outcomes(at: Serving, version: int, prepare: Callable[[], None]) -> li
     return found
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_batch_has_the_same_effect_and_answer(version: int) -> None:
+def test_every_batch_has_the_same_effect_and_answer(version: int, *, is_alone: bool) -> None:
     found: dict[str, list[object]] = {}
 
     @serving()
     async def with_the_codec(at: Serving) -> None:
-        found["codec"] = await outcomes(at, version, forget)
+        found["codec"] = await outcomes(at, version, forget, is_alone=is_alone)
 
     @serving()
     async def with_outlines(at: Serving) -> None:
-        found["outlines"] = await outcomes(at, version, lambda: None)
+        found["outlines"] = await outcomes(at, version, lambda: None, is_alone=is_alone)
         assert produce_usual._outlines[version]
 
     with_the_codec()
@@ -276,6 +300,22 @@ async def test_a_usual_batch_waits_for_the_replicas_that_acks_requires(at: Servi
         ((row,),) = [each.partition_responses for each in waits.answers[0].responses]  # type: ignore[attr-defined]
         assert row.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert row.base_offset == 2 * number
+
+
+@serving()
+async def test_of_several_usual_batches_those_that_are_safe_do_not_fail(at: Serving) -> None:
+    at.create("t", 2)
+    at.cluster.join(2)
+    at.begin_epoch("t")
+    given: dict[Any, bytes | None] = {("t", 1): batch(), ("t", 0): batch()}
+    for number in range(2):
+        waits = at.send(produce_all(given, timeout_ms=50), 12)
+        assert not waits.answers
+        await waits.answered.wait()
+        (rows,) = [each.partition_responses for each in waits.answers[0].responses]  # type: ignore[attr-defined]
+        outcome = [(row.index, row.error_code, row.base_offset) for row in rows]
+        assert outcome == [(1, 0, number), (0, ErrorCode.REQUEST_TIMED_OUT, number)]
+    assert produce_usual._outlines[12]
 
 
 @serving()

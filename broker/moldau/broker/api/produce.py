@@ -9,9 +9,9 @@ Invariants:
   that wait for the coordinator of their transaction are copied, and hold the connection's order
   until they are appended: the batches behind them continue their sequences.
 
-The common case, one valid batch that is acknowledged at once, is one loop without a task, a closure
-or a check of single records. If it is like an earlier request, `_append_usual` does all of it, and
-the codec is not used (`produce_usual`).
+The common case, valid batches that are acknowledged at once, is one loop without a task, a closure
+or a check of single records. If the request is like an earlier one, `_append_usual` does all of it,
+and the codec is not used (`produce_usual`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ from moldau.broker.api.produce_transaction import (
     check_transaction,
     confirm,
 )
-from moldau.broker.api.produce_usual import Outline, Usual, UsualAnswer, learn, outlined
+from moldau.broker.api.produce_usual import (
+    ROW_VALUES,
+    Batches,
+    Outline,
+    Usual,
+    UsualAnswer,
+    learn,
+    outlined,
+)
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, client_error, client_error_by_id, lead_of, message_of
 from moldau.broker.api.request import ApiRequest
@@ -123,73 +131,112 @@ def serve(
         confirm(node, request, message, append_all)
 
 
-def _append_usual(node: Node, request: ApiRequest, outline: Outline, records: memoryview) -> bool:
-    """Append the one batch of a request like an earlier one, and answer. Return False and do
-    nothing if the batch, its partition or the disk takes more than that."""
-    directories, replicas = node.directories, node.replicas
+def _append_usual(node: Node, request: ApiRequest, outline: Outline, batches: Batches) -> bool:
+    """Append the batches of a request like an earlier one, and answer. Return False and do nothing
+    if the disk is watched. Batches behind one that takes more than that are handled with the
+    codec."""
+    directories = node.directories
     if directories.is_room_watched or directories.is_short_of_room:
         return False
-    topic, topic_id, index = place = outline.topic, outline.topic_id, outline.index
-    try:
-        if outline.is_by_id:
-            partition = replicas.partition_by_id(topic_id, index)
-        else:
-            partition = replicas.partition(topic, index)
-    except KafkaError:
-        return False
-    if partition.is_reserved or records[_CODEC_AT] & TRANSACTIONAL:
-        return False
-    acks = outline.acks
-    try:
-        appended = partition.append_usual(records, acks, node.runtime.clock.wall_ms())
-    except OversizedRecords:
-        message: ProduceRequest = request.decode()  # type: ignore[assignment] # by its key
-        _append_all(node, request, message, NOTHING_CONFIRMED, is_oversized=True)
-        return True
-    except KafkaError as error:
-        produce = _Produce(node, request, acks, NOTHING_CONFIRMED)
-        _conclude_one(produce, outline, produce.refuse(place, partition, records, error))
-        return True
-    if appended is None:
-        return False
-    base_offset, last_offset, append_time_ms, _ = appended
-    traffic = partition.traffic
-    traffic.produces += 1
-    traffic.bytes_in += len(records)
-    traffic.messages_in += last_offset - base_offset + 1
-    log = partition.offsets
-    if last_offset >= log.high_watermark:
-        produce = _Produce(node, request, acks, NOTHING_CONFIRMED)
-        row = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
-        produce.wait_if_needed(partition, last_offset, row)
-        _conclude_one(produce, outline, row)
-    elif acks:
-        answer: Any = UsualAnswer(outline, base_offset, append_time_ms, log.log_start_offset)
-        request.answer(answer)
+    topic, acks, now_ms = outline.topic_key, outline.acks, node.runtime.clock.wall_ms()
+    find: Any = node.replicas.partition_by_id if outline.is_by_id else node.replicas.partition
+    rows: list[Any] = []
+    unsafe: list[tuple[Partition, int, int]] = []
+    partition: Partition | None
+    failure: tuple[Partition | None, KafkaError | OversizedRecords] | None = None
+    before = outline.start
+    for index, records in batches:
+        partition = None
+        try:
+            partition = find(topic, index)
+            if partition.is_reserved:
+                break
+            appended = partition.append_usual(records, acks, now_ms)
+        except (KafkaError, OversizedRecords) as error:
+            failure = partition, without_frames(error)
+            break
+        if appended is None:
+            break
+        base_offset, last_offset, append_time_ms, _ = appended
+        traffic = partition.traffic
+        traffic.produces += 1
+        traffic.bytes_in += len(records)
+        traffic.messages_in += last_offset - base_offset + 1
+        log = partition.offsets
+        if last_offset >= log.high_watermark:
+            unsafe.append((partition, last_offset, len(rows) // ROW_VALUES))
+        rows += before, index, base_offset, append_time_ms, log.log_start_offset
+        before = outline.before_next
     else:
-        request.answer_nothing()
+        if not unsafe:
+            if acks:
+                answer: Any = UsualAnswer(outline, rows)
+                request.answer(answer)
+            else:
+                request.answer_nothing()
+            return True
+    produce = _Produce(node, request, acks, NOTHING_CONFIRMED)
+    _conclude_usual(produce, outline, batches, rows, unsafe, failure)
     return True
 
 
+def _conclude_usual(
+    produce: _Produce,
+    outline: Outline,
+    batches: Batches,
+    rows: list[Any],
+    unsafe: list[tuple[Partition, int, int]],
+    failure: tuple[Partition | None, KafkaError | OversizedRecords] | None,
+) -> None:
+    """Conclude a request of which some batches are appended. Of these, `unsafe` may have to wait;
+    the next one failed or takes the codec."""
+    answers: list[PartitionProduceResponse | None] = []
+    for at in range(1, len(rows), ROW_VALUES):
+        index, base_offset, append_time_ms, log_start_offset = rows[at : at + ROW_VALUES - 1]
+        answers.append(_new_answer(index, 0, base_offset, append_time_ms, log_start_offset))
+    for partition, last_offset, position in unsafe:
+        answer = answers[position]
+        assert answer is not None
+        produce.wait_if_needed(partition, last_offset, answer)
+    is_oversized = failure is not None
+    if failure is not None and isinstance(failure[1], KafkaError):
+        index, records = batches[len(answers)]
+        place = outline.topic, outline.topic_id, index
+        answers.append(produce.refuse(place, failure[0], records, failure[1]))
+        is_oversized = False
+    if len(answers) < len(batches):
+        message: ProduceRequest = produce.request.decode()  # type: ignore[assignment] # by its key
+        _append_rest(produce, message, answers, is_oversized=is_oversized)
+        return
+    response = _new_response([_new_topic(outline.topic, outline.topic_id, answers)])
+    _conclude(produce.node, produce.request, produce, response, outline.timeout_ms)
+
+
 def _append_all(
-    node: Node,
-    request: ApiRequest,
+    node: Node, request: ApiRequest, message: ProduceRequest, confirmed: VerifiedPartitions
+) -> bool:
+    """Append the batches, and answer now or when they are as safe as requested. Return False if
+    some of them are checked in a thread first: then the order is held until they are appended."""
+    is_transactional = message.transactional_id is not None
+    produce = _Produce(node, request, message.acks, confirmed, is_transactional=is_transactional)
+    return _append_rest(produce, message, [])
+
+
+def _append_rest(
+    produce: _Produce,
     message: ProduceRequest,
-    confirmed: VerifiedPartitions,
+    answers: list[PartitionProduceResponse | None],
     *,
     is_oversized: bool = False,
 ) -> bool:
-    """Append the batches, and answer now or when they are as safe as requested. Return False if
-    some of them are checked in a thread first: then the order is held until they are appended.
-    `is_oversized`: the first batch is known to need that."""
+    """Append the batches behind those of the first topic that have `answers`, and so on like
+    `_append_all`. `is_oversized`: the first of them is known to need a check in a thread."""
+    node, request = produce.node, produce.request
     timeout_ms = message.timeout_ms
-    is_transactional = message.transactional_id is not None
-    produce = _Produce(node, request, message.acks, confirmed, is_transactional=is_transactional)
     topics = []
     for topic in message.topic_data:
         name, topic_id = topic.name, topic.topic_id
-        answers: list[PartitionProduceResponse | None] = []
-        for data in topic.partition_data:
+        for data in topic.partition_data[len(answers) :]:
             answer = None
             if not is_oversized:
                 answer = produce.append((name, topic_id, data.index), data.records)
@@ -198,6 +245,7 @@ def _append_all(
                 is_oversized = False
             answers.append(answer)
         topics.append(_new_topic(name, topic_id, answers))
+        answers = []
     response = _new_response(topics)
     if not produce.large:
         if not produce.errors:
@@ -230,12 +278,6 @@ async def _append_large(
         if not is_done:
             request.connection.close()
     _conclude(node, request, produce, response, timeout_ms)
-
-
-def _conclude_one(produce: _Produce, outline: Outline, answer: PartitionProduceResponse) -> None:
-    """Conclude a request for one partition."""
-    response = _new_response([_new_topic(outline.topic, outline.topic_id, [answer])])
-    _conclude(produce.node, produce.request, produce, response, outline.timeout_ms)
 
 
 def _conclude(
