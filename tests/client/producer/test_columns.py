@@ -268,13 +268,16 @@ def test_headers_may_be_a_list_of_structs_too() -> None:
 
 
 @pytest.mark.parametrize("partition", [None, 1])
-@pytest.mark.parametrize("has_keys", [False, True])
-def test_arrays_and_lists_give_the_same_batches(partition: int | None, has_keys: bool) -> None:
+@pytest.mark.parametrize("keyless", [None, 0, 1])
+def test_arrays_and_lists_give_the_same_batches(partition: int | None, keyless: int | None) -> None:
+    """Without keys, with some, and with one for each record."""
     values = [b"%d" % number if number % 7 else None for number in range(500)]
-    keys = [b"k%d" % (number % 10) if number % 3 else None for number in range(500)]
+    keys = [
+        b"k%d" % (number % 10) if number % 3 >= (keyless or 0) else None for number in range(500)
+    ]
     more: dict[str, Any] = {"partition": partition, "timestamps_ms": 9000}
     arrow: dict[str, Any] = dict(more)
-    if has_keys:
+    if keyless is not None:
         more["keys"], arrow["keys"] = keys, pyarrow.array(keys)
     chunked = pyarrow.chunked_array([values[:100], values[100:]], pyarrow.binary())
     for given_values in (pyarrow.array(values), chunked):
@@ -350,8 +353,9 @@ def test_an_error_in_the_middle_says_how_many_are_on_their_way() -> None:
         assert log.values() == [b"small"] * 5
 
 
+@pytest.mark.parametrize("in_arrow", [False, True])
 @pytest.mark.parametrize("how", ["keys", "some keys", "partitions"])
-def test_an_error_in_the_middle_says_which_are_not_on_their_way(how: str) -> None:
+def test_an_error_in_the_middle_says_which_are_not_on_their_way(how: str, in_arrow: bool) -> None:
     """They go partition by partition; sent again without the one that cannot be, each is there
     once, in its order."""
     count, bad = 1_200, 700
@@ -370,8 +374,11 @@ def test_an_error_in_the_middle_says_which_are_not_on_their_way(how: str) -> Non
             runtime=runtime, bootstrap_servers=BOOTSTRAP, max_request_size=1000, batch_size=500
         ) as sender:
             asked = [*values[:bad], bytes(2000), *values[bad + 1 :]]
+            given = {"values": asked, **columns}
+            if in_arrow:
+                given = {name: pyarrow.array(each) for name, each in given.items()}
             with pytest.raises(KafkaError, match=r"max\.request\.size") as caught:
-                await sender.send_many("t", asked, **columns)
+                await sender.send_many("t", **given)
             facts = caught.value.context
             left: Any = facts["left"]
             assert (facts["at"], facts["accepted"]) == (bad, count - len(left))

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from itertools import chain
+from itertools import chain, repeat
 from typing import Final
 
 from moldau.client.producer.accumulator import Accumulator
@@ -25,7 +25,7 @@ from moldau.client.producer.run import RowRun, Run
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
 from moldau.errors import MoldauError
-from moldau.records import Row
+from moldau.records import Row, partition_for_key
 from moldau.runtime import Clock
 
 _MIXED: Final = 500
@@ -61,6 +61,8 @@ class BulkSend:
         self._clock = clock
         self._records: Sequence[Row] = ()
         self._turns: list[Sequence[Row]] = []
+        self._places: list[int] = []
+        """The indices of the records in sending order, if that is known before the first."""
 
     # On their way
 
@@ -82,6 +84,8 @@ class BulkSend:
             await self.send_runs(topic, queue, columns.runs(now_ms))
         elif partition is None and (columns.keys is None or has_no_choice):
             await self.send_runs(topic, None, columns.runs(now_ms))
+        elif partition is None and columns.is_splittable:
+            await self._send_split(topic, columns, now_ms)
         else:
             self._records = records = columns.as_lists().rows(now_ms)
             if partition is None:
@@ -94,6 +98,21 @@ class BulkSend:
         """Raise KafkaError if a named partition does not exist."""
         for index in columns.partitions:
             self._topics.choose(topic, None, index)
+
+    async def _send_split(self, topic: OutgoingTopic, columns: Columns, now_ms: int) -> None:
+        """Send records in Arrow's buffers by their keys, without an object for each of them."""
+        keys, count = columns.keys.to_list(), topic.partitioner.count
+        if None in keys:
+            self._records = columns.as_lists().rows(now_ms)
+            await self._send_placed(topic, self._records, [None] * len(keys))
+            return
+        places: list[list[int]] = [[] for _ in range(count)]
+        for index, partition in enumerate(map(partition_for_key, keys, repeat(count))):
+            places[partition].append(index)
+        self._places = list(chain.from_iterable(places))
+        for queue, chosen in zip(topic.queues, places, strict=False):
+            if chosen:
+                await self.send_runs(topic, queue, columns.taken(chosen).runs(now_ms))
 
     async def _send_keyed(self, topic: OutgoingTopic, records: list[Row]) -> None:
         of_key = topic.partitioner.of_key
@@ -208,7 +227,7 @@ class BulkSend:
 
     def _left_in_turn(self) -> list[int]:
         """Return the indices of the records not accepted, in sending order as far as known."""
-        order = list(range(self._count))
+        order = self._places or list(range(self._count))
         if self._turns:
             places = {id(each): index for index, each in enumerate(self._records)}
             known = [places[id(each)] for each in chain.from_iterable(self._turns)]

@@ -9,6 +9,7 @@ pyarrow is imported only for Arrow data.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypedDict, cast
@@ -45,6 +46,15 @@ class ArrowColumn:
     def to_list(self) -> list[bytes | None]:
         """Return a copy of each value."""
         return [value for spans in self.spans() for value in span_list(spans)]
+
+    def taken(self, indices: Sequence[int]) -> ArrowColumn:
+        """Return these values, copied in one step. There must be one chunk."""
+        (chunk,) = self._chunks
+        pyarrow = need("pyarrow", "arrow")
+        places = pyarrow.py_buffer(array("i", indices))
+        # `pyarrow.array` would look for pandas and numpy.
+        at = pyarrow.Array.from_buffers(pyarrow.int32(), len(indices), [None, places])
+        return ArrowColumn([chunk.take(at)])
 
 
 def spans_of(chunk: Any) -> Spans:
@@ -112,6 +122,18 @@ class Columns(NamedTuple):
             values=values.to_list() if isinstance(values, ArrowColumn) else values,
             keys=keys.to_list() if isinstance(keys, ArrowColumn) else keys,
         )
+
+    @property
+    def is_splittable(self) -> bool:
+        """Whether all records are in one chunk of Arrow's, so that `taken` can split them."""
+        columns = self.values, self.keys
+        return self.is_even and all(
+            isinstance(each, ArrowColumn) and len(each.spans()) == 1 for each in columns
+        )
+
+    def taken(self, indices: Sequence[int]) -> Columns:
+        """Return these records of columns that are splittable."""
+        return self._replace(values=self.values.taken(indices), keys=self.keys.taken(indices))
 
     def in_buffers(self, now_ms: int) -> list[Run] | None:
         """Return the records by chunk if all are in Arrow buffers with equal chunks, else None."""
