@@ -47,6 +47,27 @@ def test_the_time_counts_unless_rows_are_as_they_were_read() -> None:
         columns("value string, timestamp bigint")
 
 
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ({}, "262144"),
+        ({"batch.waiting.size": "100000"}, "100000"),
+        ({"batch.size": "500"}, "500"),
+        ({"batch.size": "500", "batch.waiting.size": "100000"}, "500"),
+        ({"acks": "1"}, None),
+        ({"batch.waiting.size": "100"}, None),
+    ],
+)
+def test_batches_are_as_large_as_those_that_wait(given: dict[str, str], size: str | None) -> None:
+    struct = types.StructType([types.StructField("value", types.StringType())])
+    settings = {f"kafka.{name}": text for name, text in given.items()}
+    to = {"kafka.bootstrap.servers": "b:1", "topic": "t", **settings}
+
+    found = parse_write(to, struct, overwrite=False, is_stream=False)
+
+    assert found.settings.get("batch.size") == size
+
+
 def mirrored(broker: HasAddress, topic: str) -> list[Any]:
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         consumer.assign([(topic, 0)])

@@ -29,6 +29,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from moldau.client.settings.producer import batch_size, grown_bytes
 from moldau.client.sync import Deliveries, Producer
 from moldau.deferred import dataclass
 from moldau.errors import ConfigError
@@ -91,9 +92,9 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
     if topic is not None and not topic.strip():
         refuse("topic", topic, "it is empty: name the topic")
     topic = None if topic is None else topic.strip()
-    found = WriteOptions(settings, topic, tuple(columns), *_once(given, is_stream=is_stream))
-    _check_settings(settings, is_exactly_once=found.is_exactly_once)
-    return found
+    once = _once(given, is_stream=is_stream)
+    _check_settings(settings, is_exactly_once=once[0])
+    return WriteOptions(_with_large_batches(settings), topic, tuple(columns), *once)
 
 
 def _once(given: Options, *, is_stream: bool) -> tuple[bool, str | None, int | None]:
@@ -128,6 +129,17 @@ def _check_settings(settings: Mapping[str, str], *, is_exactly_once: bool) -> No
             f"each row is written once, in transactions: {error}. Correct this, or set "
             "exactlyOnce=false (connector: exactly.once=off)"
         ) from None
+
+
+def _with_large_batches(settings: dict[str, str]) -> dict[str, str]:
+    """Let each batch become as large as those that wait may become by these settings.
+
+    A task has many rows at once, and its last ones leave after `linger.ms`."""
+    known = Producer(settings).settings
+    large_bytes = grown_bytes(known)
+    if known.is_given(batch_size) or large_bytes <= known[batch_size]:
+        return settings
+    return {**settings, batch_size.name: str(large_bytes)}
 
 
 def _written_columns(given: Options, schema: Any) -> dict[str, str]:
