@@ -21,7 +21,9 @@ from moldau.ids import ZERO_UUID, format_uuid
 POLL_S: Final = 0.2
 _DEFAULTS: Final = {
     "max.partition.fetch.bytes": "4194304",
-    "fetch.max.wait.ms": "100",
+    # The fetch under way when a range ends holds up the next range, and most ranges end where the
+    # log does.
+    "fetch.max.wait.ms": "5",
     "allow.auto.create.topics": "false",
 }
 _FORCED: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
