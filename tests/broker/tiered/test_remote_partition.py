@@ -48,7 +48,7 @@ def test_a_segment_is_served_from_the_end_of_its_copy_to_the_begin_of_its_deleti
     assert [each.state for each in remote.segments()] == [DELETING]
     remote.replay(changed(1, DELETED))
     assert not len(remote)
-    assert remote.size_bytes == remote.refused_count == 0
+    assert remote.size_bytes == 0
 
 
 @pytest.mark.parametrize("state", SegmentState)
@@ -62,7 +62,6 @@ def test_a_record_that_the_table_does_not_have_changes_nothing(
     last = before[0].state if before else None
     remote.replay(segment(1, range(10)) if state is STARTED else changed(1, state))
     is_taken = state in SEGMENT_TRANSITIONS[last]
-    assert remote.refused_count == (not is_taken)
     assert (remote.segments() == before) != is_taken
 
 
@@ -85,7 +84,6 @@ def test_the_deletion_of_a_partition_goes_step_by_step() -> None:
         remote.replay(PartitionDeletion(TOPIC_ID, 0, TOPIC, DeletionState(state), 1, NOW))
         seen.append(remote.deletion)
     assert seen == [None, 0, 0, 1, 1, 2, 2]
-    assert remote.refused_count == 4
 
 
 def test_of_overlapping_segments_the_one_that_reaches_furthest_is_read() -> None:
@@ -136,23 +134,6 @@ def test_a_log_without_epochs_has_nothing_remote() -> None:
     assert remote.range_at(LeaderEpochs([(0, 6)]), 5, 100) is None
 
 
-def test_the_next_transaction_index_is_that_of_the_first_part_with_one() -> None:
-    remote = copied(
-        segment(1, range(10)),
-        segment(2, range(10, 20), has_transaction_index=True),
-        segment(3, range(20, 30)),
-        segment(4, range(40, 50), has_transaction_index=True),
-    )
-    chain = LeaderEpochs([(0, 0)])
-    found = remote.range_with_transaction_index(chain, 3, 100)
-    assert found is not None
-    assert (number_of(found.segment), found.start_offset, found.end_offset) == (2, 10, 20)
-    behind = remote.range_with_transaction_index(chain, 20, 100)
-    assert behind is not None
-    assert (number_of(behind.segment), behind.start_offset) == (4, 40)
-    assert remote.range_with_transaction_index(chain, 50, 100) is None
-
-
 def test_parts_with_a_transaction_index_follow_one_another_where_segments_overlap() -> None:
     chain = LeaderEpochs([(0, 0)])
     remote = copied(
@@ -160,16 +141,18 @@ def test_parts_with_a_transaction_index_follow_one_another_where_segments_overla
         segment(2, range(5, 30)),
         segment(3, range(5, 20), has_transaction_index=True),
         segment(4, range(15, 25), has_transaction_index=True),
+        segment(5, range(40, 50), has_transaction_index=True),
     )
 
     def found(offset: int) -> list[tuple[int | None, int, int]]:
         ranges = remote.ranges_with_transaction_index(chain, offset, 100)
         return [(number_of(each), start, end) for each, start, end in ranges]
 
-    assert found(0) == [(1, 0, 10), (3, 10, 20), (4, 20, 25)]
-    assert found(7) == [(3, 7, 20), (4, 20, 25)]
+    assert found(0) == [(1, 0, 10), (3, 10, 20), (4, 20, 25), (5, 40, 50)]
+    assert found(50) == []
+    assert found(7) == [(3, 7, 20), (4, 20, 25), (5, 40, 50)]
     remote.replay(changed(3, SegmentState.DELETE_STARTED))
-    assert found(0) == [(1, 0, 10), (4, 15, 25)], "the one between has no marker"
+    assert found(0) == [(1, 0, 10), (4, 15, 25), (5, 40, 50)], "the one between has no marker"
 
 
 def test_an_update_names_the_next_state_alone() -> None:

@@ -76,25 +76,19 @@ class RemotePartition:
         self.deleting_bytes = 0
         """The size of the segments that are being deleted."""
         self.deleting_count = 0
-        self.refused_count = 0
-        """How many records changed nothing, because the table of states does not have them."""
 
     def replay(self, event: RemoteEvent) -> None:
         """Take a record of the topic."""
         match event:
             case RemoteSegment():
-                is_taken = self._enter(event.id, event)
+                self._enter(event.id, event)
             case SegmentUpdate():
                 known = self._segments.get(event.id)
-                is_taken = (
-                    known is not None
-                    and not self._is_outdated(event, known)
-                    and self._enter(event.id, event.applied_to(known))
-                )
+                if known is not None and not self._is_outdated(event, known):
+                    self._enter(event.id, event.applied_to(known))
             case PartitionDeletion():
-                is_taken = event.state in DELETION_TRANSITIONS[self.deletion]
-                self.deletion = event.state if is_taken else self.deletion
-        self.refused_count += not is_taken
+                if event.state in DELETION_TRANSITIONS[self.deletion]:
+                    self.deletion = event.state
 
     def _is_outdated(self, event: SegmentUpdate, known: RemoteSegment) -> bool:
         """Whether it deletes a copy that its writer did not know to be finished."""
@@ -104,16 +98,16 @@ class RemotePartition:
             and known.custom_metadata is not None
         )
 
-    def _enter(self, segment_id: SegmentId, segment: RemoteSegment) -> bool:
+    def _enter(self, segment_id: SegmentId, segment: RemoteSegment) -> None:
         known = self._segments.get(segment_id)
         if segment.state not in SEGMENT_TRANSITIONS[None if known is None else known.state]:
-            return False
+            return
         if segment.state is SegmentState.DELETE_FINISHED:
             del self._segments[segment_id]
             self._apart.discard(segment_id)
             self.deleting_bytes -= segment.size_bytes
             self.deleting_count -= 1
-            return True
+            return
         self._segments[segment_id] = segment
         if segment.state is SegmentState.COPY_FINISHED and any(segment.spans):
             self._apart.discard(segment_id)
@@ -133,7 +127,6 @@ class RemotePartition:
             for rows in self._rows_of(known):
                 for epoch, start_offset, end_offset in known.spans:
                     rows[epoch].remove(_Span(start_offset, end_offset, segment_id))
-        return True
 
     def _rows_of(self, segment: RemoteSegment) -> tuple[dict[int, _Row], ...]:
         return (self._rows, self._indexed) if segment.has_transaction_index else (self._rows,)
@@ -275,12 +268,6 @@ class RemotePartition:
         while (found := self._next(self._indexed, chain, offset, log_end_offset)) is not None:
             yield found
             offset = found.end_offset
-
-    def range_with_transaction_index(
-        self, chain: LeaderEpochs, offset: int, log_end_offset: int
-    ) -> RemoteRange | None:
-        """Return the first part from `offset` on whose segment has aborted transactions."""
-        return next(self.ranges_with_transaction_index(chain, offset, log_end_offset), None)
 
 
 def _agreed(

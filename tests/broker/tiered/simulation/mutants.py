@@ -223,11 +223,12 @@ def reads_one_transaction_index_only() -> Mutation:
 
     def only_here(
         remote: RemotePartition, chain: LeaderEpochs, offset: int, log_end_offset: int
-    ) -> RemoteRange | None:
+    ) -> Iterator[RemoteRange]:
         found = remote.next_range(chain, offset, log_end_offset)
-        return found if found is not None and found.segment.has_transaction_index else None
+        if found is not None and found.segment.has_transaction_index:
+            yield found
 
-    return patch.object(RemotePartition, "range_with_transaction_index", only_here)
+    return patch.object(RemotePartition, "ranges_with_transaction_index", only_here)
 
 
 def _without(reason: DeletionReason) -> Mutation:

@@ -448,15 +448,11 @@ class World:
         """The aborted transactions from here on, by the indexes of both tiers; None if an index is
         being deleted."""
         remote, known = replica.core.remote, set()
-        while offset < replica.base:
-            found = remote.range_with_transaction_index(replica.chain, offset, replica.base)
-            if found is None:
-                break
+        for found in remote.ranges_with_transaction_index(replica.chain, offset, replica.base):
             content = self.store.get(found.segment.id, "indexes")
             if content is None:
                 return None
             known |= {each for each in content.aborted if each[1] < found.end_offset}
-            offset = found.end_offset
         pairs = enumerate(replica.records, replica.base)
         return known | {(each.first_offset, at) for at, each in pairs if each.kind == "abort"}
 
