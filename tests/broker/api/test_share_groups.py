@@ -642,7 +642,6 @@ def only_row(sent: Sent) -> Any:
     return answer.responses[0].partitions[0]
 
 
-LARGE_ROW: Any = (1, b"k", bytes(2 * USUAL_BYTES_MAX), ())
 LARGE = {
     "many records": bytes(
         encode_batch([(1, b"k", b"", ())] * (PART_RECORDS + 1), codec=Codec.ZSTD)

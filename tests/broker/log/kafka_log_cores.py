@@ -233,7 +233,8 @@ def _batch_step(random: Random, entry: ProducerStateEntry, offset: int, now: int
     count = random.randrange(1, 5)
     if random.random() < 0.15 and entry.batches:
         again = random.choice(entry.batches)
-        sequence, count = again.first_sequence, again.offset_delta + 1
+        sequence = (again.last_sequence - again.offset_delta) & 0x7FFFFFFF
+        count = again.offset_delta + 1
     elif random.random() < 0.1:
         wrong = (0, (sequence + 1) & 0x7FFFFFFF, 2**31 - 2, max(0, sequence - 1))
         sequence = random.choice(wrong)

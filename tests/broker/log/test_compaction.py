@@ -233,7 +233,6 @@ def test_a_full_map_leaves_the_rest_for_the_next_round(writer: Writer) -> None:
         compaction = clean(log, NOW, cleaned_offset=cleaned, memory_bytes=6 * SLOT_BYTES)
         cleaned = compaction.end_offset
         assert before < cleaned
-        assert 0 < compaction.statistics.map_utilization < 1
         rounds += 1
     assert rounds == 4
     assert [record.offset for record in records_of(log)] == list(range(10, 20))

@@ -18,7 +18,6 @@ def test_it_knows_what_a_dict_would(keys: list[bytes]) -> None:
     assert len(offsets) == len(expected)
     assert {key: offsets.get(key) for key in keys} == expected
     assert offsets.get(b"never") == NOT_FOUND
-    assert offsets.utilization == len(expected) / 400
 
 
 def test_it_takes_what_its_memory_grants() -> None:

@@ -122,12 +122,11 @@ class FetchContext:
 
 
 class FetchSessions:
-    """The cache of sessions. `evictions` counts the evicted ones."""
+    """The cache of sessions."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self.slots = slots
         self.sessions: dict[int, FetchSession] = {}
-        self.evictions = 0
         self._random = random
         self._evictable_by_all: list[EvictionKey] = []
         self._evictable_by_privileged: list[EvictionKey] = []
@@ -205,17 +204,13 @@ class FetchSessions:
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
-            self._evict(oldest.session_id)
+            self._remove(oldest.session_id)
             return True
         order = self._evictable_by_privileged if newcomer[0] else self._evictable_by_all
         if not order or newcomer < order[0]:
             return False
-        self._evict(order[0][2])
+        self._remove(order[0][2])
         return True
-
-    def _evict(self, session_id: int) -> None:
-        self.evictions += 1
-        self._remove(session_id)
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
         """Note a use: move the session to the end of the order of use,

@@ -10,8 +10,6 @@ DIRECTORY_MIGRATING: Final[Uuid] = ZERO_UUID
 """Chosen before directories had ids; the controller does not know the directory."""
 DIRECTORY_UNASSIGNED: Final[Uuid] = bytes(15) + b"\x01"
 """The directory is not chosen yet."""
-DIRECTORY_LOST: Final[Uuid] = bytes(15) + b"\x02"
-"""The replica is in a directory that failed."""
 
 _RESERVED: Final = 100
 

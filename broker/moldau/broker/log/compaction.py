@@ -73,12 +73,8 @@ class Replacement:
 class CompactionStatistics:
     """The statistics of a round."""
 
-    bytes_mapped: int = 0
     bytes_read: int = 0
     bytes_kept: int = 0
-    batches_read: int = 0
-    batches_kept: int = 0
-    map_utilization: float = 0.0
 
 
 class Compaction:
@@ -103,7 +99,6 @@ class Compaction:
         stops.
         """
         yield from self._map_keys()
-        self.statistics.map_utilization = self._offsets.utilization
         old = [each for each in self._cleanable() if each.base_offset < self.end_offset]
         groups = group_segments(old, self._log.config.segment_bytes)
         round = Round(
@@ -152,7 +147,6 @@ class Compaction:
                 if not self._map_batch(batch, transactions):
                     return
                 self.end_offset = max(self.end_offset, batch.header.next_offset)
-                self.statistics.bytes_mapped += len(batch.data)
                 pending += len(batch.data)
                 if pending >= STEP_BYTES:
                     yield pending
@@ -196,13 +190,11 @@ class Compaction:
             for batch in segment.batches():
                 batch.check_crc()
                 statistics.bytes_read += len(batch.data)
-                statistics.batches_read += 1
                 pending += len(batch.data)
                 is_end = segment is last and batch.end == segment.size_bytes
                 kept = batch_filter.filter(batch, is_end=is_end)
                 if kept is not None:
                     statistics.bytes_kept += len(kept)
-                    statistics.batches_kept += 1
                     pending += len(kept)
                     self._append(new, kept, transactions.kept)
                 if pending >= STEP_BYTES:

@@ -34,11 +34,6 @@ class OffsetMap:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def utilization(self) -> float:
-        """The used share of the table, from 0 to 1."""
-        return self._count / self._slots
-
     def has_room_for(self, count: int) -> bool:
         """Whether `count` more keys fit if all of them are new."""
         return self._count + count <= self.capacity

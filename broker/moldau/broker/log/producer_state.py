@@ -62,10 +62,6 @@ class BatchMetadata(NamedTuple):
     timestamp: int
 
     @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
-
-    @property
     def first_offset(self) -> int:
         return self.last_offset - self.offset_delta
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from moldau.broker.coordinator.coordinator import Coordinator
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
 from moldau.broker.coordinator.running_shard import ShardSettings
 from moldau.broker.coordinator.share.effects import Prune
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from moldau.logging import Logger
 
 SHARE_STATE_TOPIC: Final = SHARE_LOG.topic
-
-ShareCoordinator: TypeAlias = "Coordinator[ShareStates]"
 
 
 def shares_kind(
