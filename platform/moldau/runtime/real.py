@@ -48,7 +48,6 @@ class RealRuntime(Runtime):
         self,
         node: str = "local",
         *,
-        blocking_threads: int = BLOCKING_THREADS,
         on_failure: FailureReport | None = None,
     ) -> None:
         """`on_failure(name, error)` gets failures of spawned tasks; without it asyncio logs
@@ -64,7 +63,7 @@ class RealRuntime(Runtime):
         self._on_failure = on_failure
         self._kernel_sync: KernelSync | None = None
         self._has_kernel_sync = True
-        self._threads = ThreadPoolExecutor(blocking_threads, thread_name_prefix=f"{node}-blocking")
+        self._threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix=f"{node}-blocking")
 
     def spawn(
         self, coroutine: Coroutine[Any, Any, T], *, name: str, reported: bool = True

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from moldau.runtime.interface import Runtime
 from moldau.runtime.process import LoopKind, new_event_loop
-from moldau.runtime.real import FailureReport, RealRuntime
+from moldau.runtime.real import RealRuntime
 
 T = TypeVar("T")
 
@@ -26,16 +26,9 @@ T = TypeVar("T")
 class ThreadedRuntime:
     """A runtime that `with` or `start` starts. Its daemon thread does not keep a program alive."""
 
-    def __init__(
-        self,
-        node: str = "local",
-        *,
-        loop: LoopKind = "auto",
-        on_failure: FailureReport | None = None,
-    ) -> None:
+    def __init__(self, node: str = "local", *, loop: LoopKind = "auto") -> None:
         self._loop = new_event_loop(loop)
         self._node = node
-        self._on_failure = on_failure
         self._runtime: RealRuntime | None = None
         self._thread = threading.Thread(target=self._serve, name=f"{node}-loop", daemon=True)
 
@@ -49,7 +42,7 @@ class ThreadedRuntime:
         self._loop.run_forever()
 
     async def _open(self) -> RealRuntime:
-        return RealRuntime(self._node, on_failure=self._on_failure)
+        return RealRuntime(self._node)
 
     def run(self, main: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `main(runtime)`. Do not call it on the runtime's own loop."""

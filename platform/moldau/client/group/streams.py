@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from moldau.client.group.assignors import Topics
@@ -76,14 +75,6 @@ _WAITING: Final = (
     "the group is of another type: its members have another group.protocol, or it is no group of "
     "workers. This one waits, and joins when the last of them has stopped"
 )
-
-
-class TaskRole(Enum):
-    """What a member does with a task."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
-    WARMUP = "warmup"
 
 
 class GroupTask(NamedTuple):
