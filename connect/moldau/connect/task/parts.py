@@ -78,11 +78,12 @@ class Parts:
         self.chain.close()
 
 
-def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
+def make_parts(owner: Owner) -> Parts:
     """Make the parts of a task. Raise ConfigError, or a plugin's error, for an invalid config."""
     spec = owner.spec
     found = resolved_task(spec)
     config, worker = found.config, found.worker
+    reporters: list[Reporter] = []
     tolerance = Tolerance(ErrorSettings.of(config), owner, reporters)
     plugins = catalogue()
     with allowed_modules(worker):

@@ -151,7 +151,7 @@ class SinkRunner(TaskRunner):
         return self._made
 
     def open(self) -> None:
-        self._made = make_parts(self, reporters=[])
+        self._made = make_parts(self)
         self.secrets |= self._parts.secrets
         worker = self._parts.worker
         interval_ms = whole(worker, "offset.flush.interval.ms", 60_000)

@@ -95,7 +95,7 @@ class SourceRunner(TaskRunner):
         self._opened: list[tuple[str, Callable[[], object]]] = []
         self._spans: SourceSpans | None = None
         self._made: Parts | None = None
-        self._made = make_parts(self, reporters=[])
+        self._made = make_parts(self)
         self._opened.append(("converters", self._parts.close))
         self.secrets |= self._parts.secrets
         config, worker = self._parts.config, self._parts.worker

@@ -12,7 +12,6 @@ class Folds:
     """The expressions of a folding as functions. None stands for no aggregate yet."""
 
     def __init__(self, folding: Folding) -> None:
-        self._folding = folding
         self._functions = dict(folding.functions)
         self.skips_null = folding.skips_null
         self._add = self._made("old, key, value", folding.add)
