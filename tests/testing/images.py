@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -137,17 +136,6 @@ def stop_all(running: Iterable[Service]) -> list[int]:
 def environment(more: Mapping[str, str]) -> dict[str, str]:
     """The image's: nothing of ours but the place of the commands."""
     return {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), **more}
-
-
-def read_only_words(folder: Path) -> list[str]:
-    """The beginning of a command that runs with a root that is read-only; none if that is not
-    possible here."""
-    mounts = f"mount --bind {folder} {folder} && mount -o remount,bind,ro / && exec "
-    words = ["unshare", "--user", "--mount", "--map-root-user", "sh", "-c", f'{mounts}"$@"', "sh"]
-    if shutil.which("unshare") is None:
-        return []
-    done = subprocess.run([*words, "true"], capture_output=True, check=False)  # noqa: S603
-    return words if done.returncode == 0 else []
 
 
 @contextmanager

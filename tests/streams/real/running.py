@@ -20,7 +20,6 @@ from moldau.client.sync import Admin, Consumer, Producer
 ROOT: Final = Path(__file__).parents[3]
 _WAIT_S: Final = 120
 _started: Final[list[subprocess.Popen[str]]] = []
-_RESTORED: Final = re.compile(r"restored \S+ ([\d,]+) offsets")
 
 
 @contextmanager

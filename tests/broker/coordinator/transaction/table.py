@@ -31,7 +31,6 @@ from moldau.protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 from moldau.protocol.schemas.coordinator_log import TRANSACTION_LOG
-from moldau.protocol.schemas.transaction_log import TransactionLogKey
 from tests.broker.api.administered import settings
 
 WALL_MS = 1_700_000_000_000
@@ -190,10 +189,6 @@ class Table:
         found = self.shard.get(name)
         assert found is not None
         return found
-
-    def written_keys(self) -> list[str]:
-        keys = [TRANSACTION_LOG.decode_key(key) for key, _ in self.log]
-        return [each.transactional_id for each in keys if isinstance(each, TransactionLogKey)]
 
 
 def _set(partitions: Iterable[tuple[str, int]]) -> frozenset[TopicPartition]:
