@@ -1,10 +1,10 @@
 """The console beside a large cluster: the time of each page, the first paint, the broker's cost.
 
-The broker and the console are processes, as a user starts them. The topics and groups are made
-first, which takes minutes at full size. The pages are asked for one after the other while the
-console reads its lists again and again; each is also the first request of a new console.
-The broker's latency is that of small produces at a steady pace, without a console and while its
-pages are looked at.
+The broker, with its metrics and a registry, a Streams app and the console are processes, as a user
+starts them. The topics and groups are made first, which takes minutes at full size. The pages are
+asked for one after the other while the console reads its lists again and again; each is also the
+first request of a new console. The broker's latency is that of small produces at a steady pace,
+without a console and while its pages are looked at.
 
 `BENCH_SCALE=0.2` makes the cluster a fifth as large.
 """
@@ -12,6 +12,7 @@ pages are looked at.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -30,8 +31,10 @@ import httpx2
 from bench.broker_load import create_topic, p50_and_p99, paced_latencies
 from bench.peer_brokers import HOST, MoldauBroker, cpu_seconds, wait_for_port
 from moldau.client import Admin, NewTopic
+from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.errors.codes import KafkaError
 from moldau.runtime.node_processes import free_ports
+from moldau.values.schema import AVRO, Schema
 
 SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
 TOPICS: Final = int(10_000 * SCALE)
@@ -41,10 +44,35 @@ BATCH: Final = 100
 ROUNDS: Final = 20
 PER_SECOND: Final = 200
 RECORDS: Final = 4_000
+METRICS: Final = "moldau.metrics.listener"
+REGISTRY: Final = "moldau.registry.listener"
+MOLDAU: Final = str(Path(sys.executable).with_name("moldau"))
 WARM_S: Final = 3.0
 """From the start of a console to its first request: an address takes as long to type."""
 GOAL_MS: Final = 300
 PAINT_GOAL_MS: Final = 1_000
+TYPED: Final = "orders"
+"""A topic whose values have a schema: its page of messages has a form of it."""
+_DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 9}
+_TIME: Final = {"type": "long", "logicalType": "timestamp-millis"}
+_STATE: Final = {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}
+_FIELDS: Final = {
+    "id": "long",
+    "total": _DECIMAL,
+    "at": _TIME,
+    "state": _STATE,
+    "lines": {"type": "array", "items": "string"},
+}
+SCHEMA: Final = Schema(
+    json.dumps(
+        {
+            "type": "record",
+            "name": "Order",
+            "fields": [{"name": name, "type": kind} for name, kind in _FIELDS.items()],
+        }
+    ),
+    AVRO,
+)
 PAGES: Final = (
     "/",
     "/topics",
@@ -53,10 +81,26 @@ PAGES: Final = (
     "/topics/topic-00077",
     "/topics/topic-00077/messages",
     "/topics/topic-00077/settings",
+    "/topics/topic-00077/readers",
+    f"/topics/{TYPED}/messages",
     "/groups",
     "/groups?q=group-001",
     "/groups/group-00077",
+    "/brokers/1",
+    "/risks",
+    "/charts/cluster",
+    "/charts/topic/topic-00077",
+    "/charts/group/group-00077",
+    "/transactions",
+    "/rights",
+    "/schemas",
+    f"/schemas/{TYPED}-value",
+    "/streams",
+    "/streams/counts",
+    "/streams/counts/stores/counts",
+    "/healthz",
 )
+PAINTS: Final = ("/", "/topics", "/groups", "/brokers/1", f"/topics/{TYPED}/messages")
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 PAINTED: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 
@@ -83,6 +127,14 @@ class Times:
     @property
     def longest(self) -> float:
         return max(each.wall for each in (self.first, *self.later))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The addresses of what the console shows beside the cluster: a registry and a Streams app."""
+
+    registry: str
+    app: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +166,40 @@ async def _commit(admin: Admin, number: int, names: list[str]) -> None:
 
 
 @contextmanager
-def console(broker: MoldauBroker) -> Iterator[Running]:
+def beside(broker: MoldauBroker) -> Iterator[Beside]:
+    """Make a topic with a schema, and start a Streams app that counts its records."""
+    asyncio.run(_typed(broker.properties[REGISTRY]))
+    create_topic(broker, TYPED)
+    create_topic(broker, "counted")
+    listen = f"{HOST}:{free_ports(1)[0]}"
+    words = ("streams", "run", "bench.stream_apps:count", "--listen", listen)
+    where = ("--bootstrap", f"{HOST}:{broker.port}", "--state", str(broker.folder / "state"))
+    process = subprocess.Popen(  # noqa: S603
+        [MOLDAU, *words, *where, "--log-level", "warn"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "BENCH_IN": TYPED, "BENCH_OUT": "counted"},
+    )
+    try:
+        wait_for_port(int(listen.rpartition(":")[2]), process)
+        yield Beside(f"http://{broker.properties[REGISTRY]}", f"http://{listen}")
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+async def _typed(registry: str) -> None:
+    async with SchemaRegistry(f"http://{registry}") as client:
+        await client.register(f"{TYPED}-value", SCHEMA)
+
+
+@contextmanager
+def console(broker: MoldauBroker, shown: Beside | None = None) -> Iterator[Running]:
     """Start a `moldau console`."""
     port = free_ports(1)[0]
-    moldau = str(Path(sys.executable).with_name("moldau"))
-    words = ("console", "-b", f"{HOST}:{broker.port}", "--listen", f"{HOST}:{port}")
-    process = subprocess.Popen([moldau, *words], stdout=subprocess.DEVNULL)  # noqa: S603
+    words = ["console", "-b", f"{HOST}:{broker.port}", "--listen", f"{HOST}:{port}"]
+    if shown is not None:
+        words += ["--admin", "--registry", shown.registry, "--streams", f"counts={shown.app}"]
+    process = subprocess.Popen([MOLDAU, *words], stdout=subprocess.DEVNULL)  # noqa: S603
     try:
         wait_for_port(port, process)
         time.sleep(WARM_S)
@@ -142,13 +222,13 @@ def _client(url: str) -> httpx2.Client:
     return httpx2.Client(base_url=url, trust_env=False, timeout=120)
 
 
-def page_times(broker: MoldauBroker) -> dict[str, Times]:
+def page_times(broker: MoldauBroker, shown: Beside) -> dict[str, Times]:
     """Ask for each page first, and many times."""
     first = {}
     for path in PAGES:
-        with console(broker) as at, _client(at.url) as client:
+        with console(broker, shown) as at, _client(at.url) as client:
             first[path] = _asked(client, path, at.pid, broker.pid)
-    with console(broker) as at, _client(at.url) as client:
+    with console(broker, shown) as at, _client(at.url) as client:
         later: dict[str, list[Cost]] = {path: [] for path in PAGES}
         for _ in range(ROUNDS):
             for path in PAGES:
@@ -156,7 +236,7 @@ def page_times(broker: MoldauBroker) -> dict[str, Times]:
     return {path: Times(first[path], later[path]) for path in PAGES}
 
 
-def first_paint_ms(broker: MoldauBroker, path: str) -> float | None:
+def first_paint_ms(broker: MoldauBroker, shown: Beside, path: str) -> float | None:
     """Return when a browser shows the first content of a new console; None without a browser."""
     try:
         from playwright.sync_api import sync_playwright
@@ -165,7 +245,7 @@ def first_paint_ms(broker: MoldauBroker, path: str) -> float | None:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         return None
-    with console(broker) as at, sync_playwright() as driver:
+    with console(broker, shown) as at, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         # The console's pages allow no `eval`, by which a browser's test asks again and again.
         page = browser.new_page(bypass_csp=True)
@@ -181,7 +261,7 @@ def p99_ms(broker: MoldauBroker) -> float:
     return p50_and_p99(paced_latencies(broker, "pace", PER_SECOND, RECORDS))[1] * 1000
 
 
-def p99_while_looked_at(broker: MoldauBroker) -> float:
+def p99_while_looked_at(broker: MoldauBroker, shown: Beside) -> float:
     """Return the same while the pages are looked at, one every half second."""
     left = threading.Event()
 
@@ -192,7 +272,7 @@ def p99_while_looked_at(broker: MoldauBroker) -> float:
                 client.get(PAGES[number % len(PAGES)]).raise_for_status()
                 number += 1
 
-    with console(broker) as at:
+    with console(broker, shown) as at:
         visitor = threading.Thread(target=look, args=(at.url,))
         visitor.start()
         try:
@@ -213,18 +293,21 @@ def _row(path: str, each: Times) -> str:
 
 def page(machine: str, command: str) -> str:
     """Return the committed page."""
-    with MoldauBroker.started() as broker:
+    metrics, registry = (f"{HOST}:{port}" for port in free_ports(2))
+    with MoldauBroker.started({METRICS: metrics, REGISTRY: registry}) as broker:
         began = time.perf_counter()
         asyncio.run(fill(f"{HOST}:{broker.port}"))
-        return measured(broker, time.perf_counter() - began, machine, command)
+        took_s = time.perf_counter() - began
+        with beside(broker) as shown:
+            return measured(broker, shown, took_s, machine, command)
 
 
-def measured(broker: MoldauBroker, made_s: float, machine: str, command: str) -> str:
+def measured(broker: MoldauBroker, shown: Beside, made_s: float, machine: str, command: str) -> str:
     """Return the page of a broker that has the topics and groups."""
     create_topic(broker, "pace")
-    times = page_times(broker)
-    paints = {path: first_paint_ms(broker, path) for path in ("/", "/topics", "/groups")}
-    alone, looked_at = p99_ms(broker), p99_while_looked_at(broker)
+    times = page_times(broker, shown)
+    paints = {path: first_paint_ms(broker, shown, path) for path in PAINTS}
+    alone, looked_at = p99_ms(broker), p99_while_looked_at(broker, shown)
     scale = "" if SCALE == 1 else f"BENCH_SCALE={SCALE:g} "
     lines = [
         "# The console beside a large cluster",
