@@ -92,13 +92,13 @@ class Proxies:
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_SECONDS)
 
-    def add(self, target_port: int) -> int:
-        """A way to that port; the port where it begins."""
-        return self._call(self._add(target_port))
+    def add(self, target_port: int, host: str = HOST, port: int = 0) -> int:
+        """A way to that port; the port where it begins, which may be asked for."""
+        return self._call(self._add(target_port, host, port))
 
-    async def _add(self, target_port: int) -> int:
+    async def _add(self, target_port: int, host: str, port: int) -> int:
         way = self.ways[target_port] = Way(target_port)
-        server = await asyncio.start_server(way.carry, HOST, 0)
+        server = await asyncio.start_server(way.carry, host, port)
         self._servers.append(server)
         way.port = server.sockets[0].getsockname()[1]
         return way.port

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from moldau.client import load_settings
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.errors.codes import ErrorCode, KafkaError
 from tests.peers.eventually import eventually
+from tests.testing.chart_processes import Running, apply, nodes, of_kind
 from tests.testing.charts import (
     CHART,
     EVERYTHING,
-    MOUNTS,
     SHOP,
-    await_ready,
     containers,
-    content,
     helm,
-    mount,
     mounted,
     program,
     rendered,
-    variables,
 )
-from tests.testing.images import Machine, environment, service
+from tests.testing.images import environment
 from tests.testing.kubernetes_schemas import kubernetes_schemas
 
 pytestmark = pytest.mark.real
@@ -44,10 +38,6 @@ def chart(folder: Path, values: str, *more: str) -> list[dict[str, Any]]:
     path = folder / "values.yaml"
     path.write_text(values)
     return rendered("brokers.replicas=3", "-f", str(path), *more)
-
-
-def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
-    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
 
 
 @pytest.mark.deep
@@ -122,37 +112,15 @@ def test_what_a_secure_chart_starts_serves_the_users_of_its_values(tmp_path: Pat
     objects = chart(tmp_path, SHOP, *ONE_CONTROLLER)
     password = {"password": "p1"}
     objects.append({"kind": "Secret", "metadata": {"name": "shop-login"}, "stringData": password})
-    pods = [
-        (f"{each['metadata']['name']}-{number}", each, container)
-        for each, container in containers(objects)
-        for number in range(each["spec"]["replicas"])
-    ]
-    names = [f"{pod}.{each['metadata']['name']}" for pod, each, _ in pods]
-    first = "kafka-broker-0.kafka-broker"
-    machine = Machine(tmp_path, (*names, "kafka-bootstrap"))
-    machine.ports["kafka-bootstrap", 9092] = machine.port(first, 9092)
-    with ExitStack() as stack:
-        running = []
-        for name, (pod, each, container) in zip(names, pods, strict=True):
-            mount(machine, each["spec"]["template"]["spec"], objects, first)
-            given = variables(machine, container, pod, objects)
-            words = [
-                mounted(machine, text.replace("$POD.", f"{pod}.")) for text in container["args"]
-            ]
-            started = service(machine, name, words, given, entrypoint=container["command"])
-            running.append(stack.enter_context(started))
-        for one in running:
-            await_ready(machine, one)
-        _apply(machine, objects, first)
-        _serves(machine, objects, first)
-        _renews(machine, chart(tmp_path, SHOP, *ONE_CONTROLLER), first)
-        hook = next(
-            container["lifecycle"]["preStop"]["exec"]["command"]
-            for pod, _, container in pods
-            if pod == "kafka-broker-0"
-        )
+    with nodes(tmp_path, objects) as running:
+        apply(running)
+        _serves(running)
+        _renews(running, chart(tmp_path, SHOP, *ONE_CONTROLLER))
+        broker = of_kind(objects, "StatefulSet")["kafka-broker"]
+        (container,) = broker["spec"]["template"]["spec"]["containers"]
+        hook = container["lifecycle"]["preStop"]["exec"]["command"]
         done = subprocess.run(  # noqa: S603
-            [mounted(machine, each) for each in hook],
+            [mounted(running.machine, each) for each in hook],
             env=environment({"POD": "kafka-broker-0"}),
             capture_output=True,
             text=True,
@@ -160,48 +128,13 @@ def test_what_a_secure_chart_starts_serves_the_users_of_its_values(tmp_path: Pat
             check=True,
         )
         assert "nothing is at risk" in done.stdout, done
-        brokers_first = sorted(running, key=lambda each: "controller" in each.name)
-        assert [each.stop() for each in brokers_first] == [0] * 4
+        brokers_first = sorted(running.services.items(), key=lambda each: "controller" in each[0])
+        assert [each.stop() for _, each in brokers_first] == [0] * 4
 
 
-def _apply(machine: Machine, objects: list[dict[str, Any]], name: str) -> None:
-    """Run the job as often as Kubernetes would."""
-    (job,) = of_kind(objects, "Job").values()
-    pod = job["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    mount(machine, pod, objects, name)
-    given = variables(machine, container, "job", objects)
-    words = ["moldau", *(mounted(machine, each) for each in container["args"])]
-
-    def is_applied() -> bool:
-        done = subprocess.run(  # noqa: S603
-            words, env=environment(given), capture_output=True, text=True, check=False, timeout=100
-        )
-        (machine.folder / "job.log").write_text(done.stdout + done.stderr)
-        return done.returncode == 0
-
-    eventually(is_applied, within_s=120)
-
-
-def _client(machine: Machine, user: str, password: str) -> dict[str, str]:
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-    return {
-        "bootstrap.servers": machine.here("kafka-bootstrap", "kafka-bootstrap:9092"),
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{module} username="{user}" password="{password}";',
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": mounted(machine, f"{MOUNTS}/tls/ca.crt"),
-    }
-
-
-def _serves(machine: Machine, objects: list[dict[str, Any]], name: str) -> None:
-    settings = content(of_kind(objects, "Secret")["kafka-admin"])["client.properties"]
-    path = machine.folder / "admin.properties"
-    path.write_text(mounted(machine, machine.here(name, settings)))
-    admin = load_settings(path)
-    shop = _client(machine, "shop", "p1")
-    with Admin(admin) as client:
+def _serves(running: Running) -> None:
+    shop = running.client("shop", "p1")
+    with Admin(running.administrator()) as client:
         client.create_topics([NewTopic("shop-orders", 1, 3), NewTopic("payroll", 1, 3)])
     with Producer({**shop, "acks": "all"}) as producer:
         producer.send("shop-orders", b"hello").result(30)
@@ -214,15 +147,14 @@ def _serves(machine: Machine, objects: list[dict[str, Any]], name: str) -> None:
         while not found:
             found = [record.value for part in consumer.poll(1.0) for record in part.records]
     assert found == [b"hello"]
-    with pytest.raises(KafkaError) as unknown, Admin(_client(machine, "shop", "wrong")):
+    with pytest.raises(KafkaError) as unknown, Admin(running.client("shop", "wrong")):
         pass
     assert unknown.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def _renews(machine: Machine, renewed: list[dict[str, Any]], name: str) -> None:
+def _renews(running: Running, renewed: list[dict[str, Any]]) -> None:
     """Certificates of a new authority are served by the same process."""
-    address = ("127.0.0.1", machine.port(name, 9092))
+    address = ("127.0.0.1", running.port(0, 9092))
     before = ssl.get_server_certificate(address)
-    for file, text in content(of_kind(renewed, "Secret")["kafka-tls"]).items():
-        Path(mounted(machine, f"{MOUNTS}/tls/{file}")).write_text(text)
+    running.write_certificate(of_kind(renewed, "Secret")["kafka-tls"])
     eventually(lambda: ssl.get_server_certificate(address) != before)
