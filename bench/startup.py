@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench import crashed_start
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import HOST, cpu_seconds
 from moldau.runtime.node_processes import NodeProcess, free_ports
@@ -134,4 +135,5 @@ def tables() -> list[Table]:
         "`moldau.protocol` imports its modules when they are asked for: what a program pays for it"
         " is the row with Produce.",
     ]
-    return [Table("Start-up", "ms", cases, goals, higher_is_better=False, notes=notes)]
+    commands = Table("Start-up", "ms", cases, goals, higher_is_better=False, notes=notes)
+    return [commands, crashed_start.table()]

@@ -3,11 +3,13 @@ order and undamaged, and everything that is kept beside the log says what the lo
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from moldau.broker.log.log_config import LogConfig
+from moldau.runtime.simulated.incarnation import NodeKilled
 from tests import suites
 from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
 from tests.broker.log.story import Story
@@ -99,6 +101,28 @@ def test_what_follows_a_truncation_is_looked_at_again(seed: int) -> None:
     assert found == expected[: len(found)]
     for each in log.batches(0):
         each.check_crc()
+
+
+@pytest.mark.parametrize("calls", range(1, 10))
+def test_a_truncation_that_a_kill_interrupts_does_not_come_undone(calls: int) -> None:
+    """1. A batch is durable, 2. the log is cut before it, and the process dies before the sync,
+    3. another batch is appended, 4. the power fails before a flush: the first one is not back."""
+    for seed in range(60):
+        machine = Machine(seed, replace(SMALL, segment_bytes=1 << 20))
+        log = machine.open()
+        for _ in range(4):
+            log.append_as_leader(batch(1, size=1), 0, NOW)
+        log.flush()
+        machine.disk.calls_left = calls
+        with suppress(NodeKilled):
+            log.truncate_to(3)
+        machine.kill()
+        log = machine.open()
+        log.append_as_leader(batch(1, size=1, timestamp=NOW + 9), 1, NOW)
+        expected = contents(log)
+        machine.lose_power()
+        found = contents(machine.open())
+        assert found == expected[: len(found)], seed
 
 
 @pytest.mark.slow

@@ -42,7 +42,8 @@ _NAME: Final = deferred_pattern(r"gapless-from-(\d{20})" + re.escape(DELETED))
 def gapless_from(names: Iterable[str]) -> int | None:
     """Return the offset of the mark among the names of a log's directory, or None if there is
     none."""
-    return min((int(found[1]) for name in names if (found := _NAME.fullmatch(name))), default=None)
+    marks = [name for name in names if name.endswith(DELETED)]
+    return min((int(found[1]) for name in marks if (found := _NAME.fullmatch(name))), default=None)
 
 
 def mark_gapless(files: Files, directory: str, offset: int) -> None:

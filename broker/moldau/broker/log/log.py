@@ -224,6 +224,8 @@ class PartitionLog:
     def configure(self, config: LogConfig) -> None:
         """Use other settings from the next append on."""
         state = self.state
+        if config is state.config:
+            return
         state.config = config
         self.appending.learn(config)
         state.producers.expiration_ms = config.producer_expiration_ms

@@ -50,7 +50,16 @@ class MappedIndex(ABC):
         "was_cut",
     )
 
-    def __init__(self, files: Files, path: str, base_offset: int, bytes_max: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        base_offset: int,
+        bytes_max: int,
+        size_bytes: int | None = None,
+    ) -> None:
+        """Open the file of `size_bytes`, or of the size that it is found to have. 0 is also for a
+        file that does not exist."""
         self._files = files
         self.path = path
         self.base_offset = base_offset
@@ -63,10 +72,11 @@ class MappedIndex(ABC):
         """Whether entries were removed. A power loss may bring them back until the file is
         synced."""
         self.count = 0
-        size = files.stat(path).size_bytes if files.exists(path) else 0
-        self.count = size // self.entry.size
-        if size % self.entry.size:
-            self._refuse("index is not a whole number of entries", size_bytes=size)
+        if size_bytes is None:
+            size_bytes = files.stat(path).size_bytes if files.exists(path) else 0
+        self.count = size_bytes // self.entry.size
+        if size_bytes % self.entry.size:
+            self._refuse("index is not a whole number of entries", size_bytes=size_bytes)
         self._loaded()
 
     @abstractmethod

@@ -11,6 +11,7 @@ is a replica that the cluster no longer knows and that an operator should look a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from moldau.deferred import dataclass, deferred_pattern
@@ -25,6 +26,8 @@ DELETED: Final = ".deleted"
 LOST: Final = ".lost"
 """The ending of a segment that recovery has set aside. The broker does not read it; an operator
 may. See `lost_suffix`."""
+SHORTENED: Final = ".shortened.deleted"
+"""The ending of an empty file beside a log that is being cut. Apache Kafka removes it."""
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
@@ -55,6 +58,7 @@ REMOTE_CACHE_DIR: Final = "remote-log-index-cache"
 """What was fetched from remote storage lies here, as in Kafka."""
 
 NAME_BYTES_MAX: Final = 255
+_NAMES_KEPT: Final = 1024
 _OFFSET_DIGITS: Final = 20
 _SEGMENT_NAME: Final = deferred_pattern(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
 _OUT_OF_USE: Final = deferred_pattern(r"(?:\.deleted|\.cleaned|\.swap|(?:\.\d+)?\.lost)*$")
@@ -73,8 +77,10 @@ def snapshot_name(offset: int) -> str:
     return segment_file_name(offset, SNAPSHOT)
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def parse_segment_file(name: str, suffix: str = "") -> tuple[int, str] | None:
-    """Return (offset, kind) of a segment file or a snapshot whose name ends in `suffix`."""
+    """Return (offset, kind) of a segment file or a snapshot whose name ends in `suffix`. Most logs
+    have files of the same names, and a start looks at each several times."""
     if suffix:
         if not name.endswith(suffix):
             return None

@@ -6,6 +6,7 @@ and its old log must not be taken for the new one.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from moldau.broker.log.names import PARTITION_METADATA
@@ -37,21 +38,32 @@ def write_partition_metadata(
 def read_partition_metadata(files: Files, directory: str) -> Uuid | None:
     """Return the topic's id, or None if the directory is not bound yet."""
     path = f"{directory}/{PARTITION_METADATA}"
-    if not files.exists(path):
-        return None
-    found: dict[str, str] = {}
     try:
-        for line in files.read_text(path).splitlines():
-            match = _LINE.fullmatch(line)
-            if match is None:
-                raise CorruptLog("partition metadata has a malformed line", path=path, line=line)
-            found[match[1]] = match[2]
+        return _parsed(files.read_text(path))
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise CorruptLog("partition metadata is no text", path=path) from error
+    except CorruptLog as error:
+        raise CorruptLog(error.reason, path=path, **error.context) from error
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Uuid:
+    """Return the topic's id. The partitions of a topic have the same text."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise CorruptLog("partition metadata has a malformed line", line=line)
+        found[match[1]] = match[2]
+    try:
         version = int(found.get("version", ""))
         topic_id = parse_uuid(found.get("topic_id", ""))
     except ValueError as error:
-        raise CorruptLog("partition metadata is malformed", path=path, found=found) from error
+        raise CorruptLog("partition metadata is malformed", found=found) from error
     if version != VERSION:
-        raise CorruptLog("partition metadata has another version", path=path, version=version)
+        raise CorruptLog("partition metadata has another version", version=version)
     if topic_id == ZERO_UUID:
-        raise CorruptLog("partition metadata has no topic id", path=path)
+        raise CorruptLog("partition metadata has no topic id")
     return topic_id

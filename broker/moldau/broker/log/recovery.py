@@ -132,6 +132,8 @@ def _distrusted(opening: Opening) -> Opening:
     rebuilds are not durable, and a recovery point above them would declare them so."""
     if opening.recovery_point:
         opening.distrust()
+    elif not opening.is_clean:
+        return opening
     return replace(opening, is_clean=False, recovery_point=0)
 
 
@@ -238,8 +240,9 @@ class _Opener:
         for base, kinds in found.items():
             if names.LOG not in kinds:
                 for kind in kinds:
-                    path = f"{self._directory}/{names.segment_file_name(base, kind)}"
-                    self._files.remove(path)
+                    name = names.segment_file_name(base, kind)
+                    self._files.remove(f"{self._directory}/{name}")
+                    self._listed.remove(name)
         return sorted(base for base, kinds in found.items() if names.LOG in kinds)
 
     def _drop_before_start(self, bases: list[int], start: int) -> list[int]:
@@ -258,8 +261,9 @@ class _Opener:
         the log."""
         path = f"{self._directory}/{names.LEADER_EPOCHS}"
         try:
-            is_known = is_empty or names.LEADER_EPOCHS in self._listed
-            return LeaderEpochs(read_pairs(self._files, path)), is_known
+            if names.LEADER_EPOCHS not in self._listed:
+                return LeaderEpochs(), is_empty
+            return LeaderEpochs(read_pairs(self._files, path)), True
         except CorruptLog as error:
             if not is_empty:  # Kafka leaves an empty file beside an empty log
                 self._notes.append(str(error))
@@ -298,6 +302,7 @@ class _Opener:
                 kept[-1].seal()
             if kept and self._producers.end_offset == segment.base_offset:
                 self._snapshots.take(self._producers, sync=False)
+            segment.begin_recovery(self._listed)
             walk = _Walk(segment, self._producers, epochs, epoch)
             is_whole = walk.run()
             epoch = walk.epoch
@@ -409,7 +414,6 @@ class _Walk:
     def run(self) -> bool:
         """Check all batches. Return whether the segment is valid to its end."""
         segment = self._segment
-        segment.begin_recovery()
         try:
             for batch in segment.batches():
                 self._check(batch)

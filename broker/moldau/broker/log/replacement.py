@@ -25,6 +25,7 @@ from moldau.broker.log.segment import INDEX_KINDS, Segment
 from moldau.runtime.files import Files
 
 _KINDS = (*INDEX_KINDS, names.LOG)
+_UNFINISHED = (names.CLEANED, names.SWAP)
 
 
 class Swap:
@@ -77,6 +78,8 @@ def finish_replacements(files: Files, directory: str) -> list[str]:
     """Finish the replacements that reached step 2, and drop the others. Durable on return. Return
     the names in the directory after that."""
     listed = files.list(directory)
+    if not any(name.endswith(_UNFINISHED) for name in listed):
+        return listed
     lowest_cleaned = None
     changed = False
     for name in listed:

@@ -19,7 +19,7 @@ holds no file and no mapping.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -123,7 +123,7 @@ class Segment:
             if files.exists(path):
                 files.remove(path)
         segment = cls(files, directory, base_offset, config, suffix)
-        segment._make_indexes()
+        segment._make_indexes(are_empty=True)
         if config.preallocate:
             segment._reserve(config.segment_bytes)
         return segment
@@ -325,8 +325,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self.log_file.file.truncate(found.position)
-        self.log_file.file.sync()
+        _shorten(self._files, self.log_file, found.position)
         self._reserved_bytes = 0
         self.size_bytes = found.position
         self.load_end()
@@ -432,12 +431,12 @@ class Segment:
             index.path = path
         self._files.sync_dir(self._directory)
 
-    def begin_recovery(self) -> None:
-        """Drop the indexes and the end offset: `recover_batch` builds them up again."""
+    def begin_recovery(self, listed: Collection[str]) -> None:
+        """Drop the indexes and the end offset, for `recover_batch`. `listed`: the names there."""
         self._close_indexes()
-        _empty(self._files, self.path(names.INDEX), self.path(names.TIME_INDEX))
-        _remove(self._files, self.path(names.TRANSACTION_INDEX))
-        for index in self._make_indexes():
+        _finish_shortening(self._files, self.log_file, listed)
+        _empty(self._files, [self.path(kind) for kind in INDEX_KINDS], listed)
+        for index in self._make_indexes(are_empty=True):
             index.was_cut = True
         self._start_over()
         self.is_sealed = False
@@ -463,8 +462,7 @@ class Segment:
         Without the cut: 1. new batches are written over the bad bytes, 2. the power fails before
         they are synced, 3. some of the new bytes are on disk, followed by valid old batches.
         """
-        self.log_file.file.truncate(position)
-        self.log_file.file.sync()
+        _shorten(self._files, self.log_file, position)
         self.size_bytes = position
 
     def sync(self) -> None:
@@ -533,11 +531,13 @@ class Segment:
             self.newest = found[1].last
         return found
 
-    def _make_indexes(self, ending: str = "") -> tuple[OffsetIndex, TimeIndex]:
+    def _make_indexes(
+        self, ending: str = "", *, are_empty: bool = False
+    ) -> tuple[OffsetIndex, TimeIndex]:
         room = self._config.segment_index_bytes
-        files, base = self._files, self.base_offset
-        offset_index = OffsetIndex(files, self.path(names.INDEX) + ending, base, room)
-        time_index = TimeIndex(files, self.path(names.TIME_INDEX) + ending, base, room)
+        files, base, size = self._files, self.base_offset, 0 if are_empty else None
+        offset_index = OffsetIndex(files, self.path(names.INDEX) + ending, base, room, size)
+        time_index = TimeIndex(files, self.path(names.TIME_INDEX) + ending, base, room, size)
         self._offset_index, self._time_index = offset_index, time_index
         offset_index.join(self.pool)
         time_index.join(self.pool)
@@ -565,10 +565,36 @@ def _remove(files: Files, path: str) -> None:
         files.remove(path)
 
 
-def _empty(files: Files, *paths: str) -> None:
-    """Empty the files that exist. To remove and create one costs a file system like ext4 six times
-    as much, and a start after a crash does that for each log."""
+def _empty(files: Files, paths: Iterable[str], listed: Collection[str]) -> None:
+    """Empty the indexes that exist. To remove and create one costs a file system like ext4 six
+    times as much, and a start after a crash does that for each log."""
     for path in paths:
-        if files.exists(path):
+        if _name(path) not in listed:
+            continue
+        if path.endswith(names.TRANSACTION_INDEX):
+            files.remove(path)
+        else:
             with files.open(path, "update") as file:
                 file.truncate(0)
+
+
+def _shorten(files: Files, log: LogFile, position: int) -> None:
+    """Cut the log at `position`. Durable on return. A kill before the sync leaves a mark, so that
+    recovery does the sync: the file that it finds would not show that it was longer."""
+    mark = log.path + names.SHORTENED
+    files.open(mark, "write").close()
+    log.file.truncate(position)
+    log.file.sync()
+    files.remove(mark)
+
+
+def _finish_shortening(files: Files, log: LogFile, listed: Collection[str]) -> None:
+    """Make a cut durable that a kill interrupted."""
+    mark = log.path + names.SHORTENED
+    if _name(mark) in listed:
+        log.file.sync()
+        files.remove(mark)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
