@@ -35,6 +35,8 @@ NOT_COMPARED: Final = {
     ".kafka_cleanshutdown: the broker's epoch": "It is an offset in the metadata log.",
     "gapless-from-*.deleted": "Ours marks from which offset on it has written a log itself. It is "
     "empty, and Kafka removes it when it opens the log.",
+    "*.log.shortened.deleted": "It is there while ours cuts a log, and after a kill meanwhile: the "
+    "next start makes the cut durable. It is empty, and Kafka removes it.",
     "quorum-state": "It has the epoch and the vote of an election, which are the quorum's own; "
     "kraft.version 0, which the peer has, and 1 write different fields.",
     f"{_METADATA}: the order of its records, offsets, times, indexes and snapshots": "Kafka adds a "

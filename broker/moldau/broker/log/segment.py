@@ -27,6 +27,7 @@ from moldau.broker.log import names
 from moldau.broker.log.file_pool import NO_POOL, FilePool
 from moldau.broker.log.log_file import LogFile
 from moldau.broker.log.offset_index import OffsetIndex
+from moldau.broker.log.open_files import may_pass
 from moldau.broker.log.scan import FoundBatch, batches, find_batch
 from moldau.broker.log.time_index import TimeIndex, TimestampOffset
 from moldau.broker.log.transaction_index import TransactionIndex
@@ -580,12 +581,20 @@ def _empty(files: Files, paths: Iterable[str], listed: Collection[str]) -> None:
 
 def _shorten(files: Files, log: LogFile, position: int) -> None:
     """Cut the log at `position`. Durable on return. A kill before the sync leaves a mark, so that
-    recovery does the sync: the file that it finds would not show that it was longer."""
+    recovery does the sync: the file that it finds would not show that it was longer. A disk that
+    has no room for the mark may still be cut."""
     mark = log.path + names.SHORTENED
-    files.open(mark, "write").close()
+    is_marked = True
+    try:
+        files.open(mark, "write").close()
+    except OSError as error:
+        if not may_pass(error):
+            raise
+        is_marked = False
     log.file.truncate(position)
     log.file.sync()
-    files.remove(mark)
+    if is_marked:
+        files.remove(mark)
 
 
 def _finish_shortening(files: Files, log: LogFile, listed: Collection[str]) -> None:
