@@ -159,16 +159,12 @@ def removes_orphans_without_grace() -> Mutation:
 def serves_a_segment_to_its_end_whatever_the_log_has() -> Mutation:
     """The chain of epochs after an unclean election is not looked at."""
 
-    def range_at(
-        remote: RemotePartition, chain: LeaderEpochs, offset: int, log_end_offset: int
-    ) -> RemoteRange | None:
-        epoch = chain.epoch_for_offset(offset)
-        segment = None if epoch is None else remote.segment_for(epoch, offset)
-        if segment is None or offset >= log_end_offset:
-            return None
+    def agreed(
+        segment: RemoteSegment, _: LeaderEpochs, offset: int, log_end_offset: int
+    ) -> RemoteRange:
         return RemoteRange(segment, offset, min(segment.end_offset, log_end_offset))
 
-    return patch.object(RemotePartition, "range_at", range_at)
+    return patch.object(remote_partition, "_agreed", agreed)
 
 
 def copies_with_the_epoch_of_the_leader() -> Mutation:
