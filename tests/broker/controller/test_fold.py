@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,6 +154,9 @@ def take_of_broker(cluster: Cluster, kind: str, broker_id: int) -> None:
 
 def check_partitions(cluster: Cluster) -> None:
     active = cluster.image.brokers.active_ids()
+    topics = cluster.image.topics
+    counted = Counter(each.preferred_leader for _, _, each in topics.all_partitions())
+    assert +topics.preferred == counted
     for _, _, partition in cluster.image.topics.all_partitions():
         assert set(partition.isr) <= set(partition.replicas)
         assert set(partition.elr) <= set(partition.replicas)

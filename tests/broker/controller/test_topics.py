@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -38,6 +40,26 @@ def test_a_topic_is_there_with_its_partitions_on_the_only_broker() -> None:
     directory = cluster.image.brokers.by_id[1].log_dirs[0]
     assert found.partitions[0].directories == (directory,)
     cluster.check_fold()
+
+
+def preferred(cluster: Cluster) -> list[int]:
+    found = Counter(each.replicas[0] for _, _, each in cluster.image.topics.all_partitions())
+    return sorted(found.values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_small_topics_are_spread_over_all_brokers(seed: int) -> None:
+    cluster = Cluster(1, 2, 3, seed=seed)
+    for number in range(4):
+        cluster.create(topic(f"one-{number}"))
+    assert preferred(cluster) == [1, 1, 2]
+    cluster.create(*(topic(f"other-{number}") for number in range(8)))  # in one request
+    assert preferred(cluster) == [4, 4, 4]
+    delete(cluster, *(f"other-{number}" for number in range(8)))
+    cluster.create(topic("large", 6, 2))
+    assert preferred(cluster) == [3, 3, 4]
+    assert grow(cluster, ("one-0", 4, None)) == [0]
+    assert preferred(cluster) == [4, 4, 5]
 
 
 def test_the_answer_describes_the_settings_in_force() -> None:

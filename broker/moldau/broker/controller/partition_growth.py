@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import Counter
 
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.log_room import LogRoom
+from moldau.broker.controller.new_replicas import NewReplicas
 from moldau.broker.controller.outcome import BATCH_RECORDS_MAX, DecisionInputs, Outcome
 from moldau.broker.controller.placement import place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import (
     bad_assignment,
-    candidates,
     check_replicas,
     new_partition,
     too_many_partitions,
@@ -35,14 +34,14 @@ def create_partitions(
 ) -> Outcome[CreatePartitionsResponse]:
     """Create the new partitions. The response has an error for each topic that fails."""
     named = Counter(each.name for each in request.topics)
-    room = LogRoom(rules.node_id, inputs.open_files)
+    new = NewReplicas(image, rules.node_id, inputs.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatePartitionsTopicResult] = []
     for wanted in request.topics:
         if named[wanted.name] > 1:
             continue
         try:
-            made = _grow(image, wanted, inputs, room)
+            made = _grow(image, wanted, inputs, new)
             if len(records) + len(made) > BATCH_RECORDS_MAX:
                 raise too_many_partitions()
         except KafkaError as error:
@@ -62,7 +61,7 @@ def create_partitions(
 
 
 def _grow(
-    image: Image, wanted: CreatePartitionsTopic, inputs: DecisionInputs, room: LogRoom
+    image: Image, wanted: CreatePartitionsTopic, inputs: DecisionInputs, new: NewReplicas
 ) -> list[MetadataRecord]:
     topic = image.topics.by_name(wanted.name)
     if topic is None:
@@ -74,9 +73,9 @@ def _grow(
         raise _no_increase(wanted, now)
     if wanted.count - now > BATCH_RECORDS_MAX:
         raise too_many_partitions()
-    added = _added(image, topic, wanted, inputs)
+    added = _added((image, topic), wanted, inputs, new)
     inputs.charge(len(added))
-    room.take(added)
+    new.take(added)
     metadata_version = image.features.metadata_version
     return [
         partition.record(topic.topic_id, now + number, metadata_version)
@@ -95,11 +94,15 @@ def _no_increase(wanted: CreatePartitionsTopic, now: int) -> KafkaError:
 
 
 def _added(
-    image: Image, topic: Topic, wanted: CreatePartitionsTopic, inputs: DecisionInputs
+    where: tuple[Image, Topic],
+    wanted: CreatePartitionsTopic,
+    inputs: DecisionInputs,
+    new: NewReplicas,
 ) -> list[Partition]:
+    image, topic = where
     count = wanted.count - len(topic.partitions)
     if wanted.assignments is None:
-        placed = place(count, topic.replication_factor, candidates(image), inputs.random)
+        placed = place(count, topic.replication_factor, new.candidates(), inputs.random)
         return [new_partition(image, replicas) for replicas in placed]
     if len(wanted.assignments) != count:
         raise bad_assignment(

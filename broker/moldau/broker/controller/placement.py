@@ -4,7 +4,10 @@ Invariants: no partition has two replicas on one broker. The first replica, whic
 a live broker if there is one. The replicas of a partition are in as many racks as possible. Leaders
 and replicas are spread evenly over racks and brokers if all racks are alike.
 
-The start of the stripes is random, so that many small topics do not all begin on the same broker.
+The stripes begin with the rack and the broker that lead the fewest partitions, by their preferred
+leaders, so that many small topics are spread evenly too; which one of equals is random. Kafka's
+start is random: of twelve topics with one partition, the busiest of three brokers would lead six or
+more in half of all cases.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ class Candidate(NamedTuple):
     broker_id: int
     rack: str | None
     is_fenced: bool
+    preferred: int = 0
+    """How many partitions have it as their preferred leader."""
 
 
 class _Rack:
@@ -32,9 +37,11 @@ class _Rack:
 
     def __init__(self, candidates: Iterable[Candidate], random: Random) -> None:
         ordered = sorted(candidates)
-        self._alive = _Ring([each.broker_id for each in ordered if not each.is_fenced], random)
-        self._fenced = _Ring([each.broker_id for each in ordered if each.is_fenced], random)
-        self.has_living = bool(self._alive.items)
+        alive = [each for each in ordered if not each.is_fenced]
+        self._alive = _Ring(alive, random)
+        self._fenced = _Ring([each for each in ordered if each.is_fenced], random)
+        self.has_living = bool(alive)
+        self.preferred = sum(each.preferred for each in alive)
 
     def take(self, turn: int) -> Iterator[int]:
         """Yield the brokers in the order of this turn."""
@@ -43,15 +50,22 @@ class _Rack:
 
 
 class _Ring:
-    """A list that begins with another item in each turn."""
+    """Brokers, of which another one is the first in each turn."""
 
-    def __init__(self, items: list[int], random: Random) -> None:
-        self.items = items
-        self._start = random.randrange(len(items)) if items else 0
+    def __init__(self, brokers: list[Candidate], random: Random) -> None:
+        self._ids = [each.broker_id for each in brokers]
+        self._start = _start([each.preferred for each in brokers], random) if brokers else 0
 
     def from_turn(self, turn: int) -> Iterator[int]:
-        start = self._start + turn
-        return (self.items[(start + step) % len(self.items)] for step in range(len(self.items)))
+        start, count = self._start + turn, len(self._ids)
+        return (self._ids[(start + step) % count] for step in range(count))
+
+
+def _start(preferred: list[int], random: Random) -> int:
+    """Return the position of the lowest number, of equal ones the first from a random position."""
+    count = len(preferred)
+    first = random.randrange(count)
+    return min(range(count), key=lambda each: (preferred[each], (each - first) % count))
 
 
 def place(
@@ -81,7 +95,7 @@ def place(
         by_rack.setdefault(each.rack, []).append(each)
     names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
     racks = [_Rack(by_rack[name], random) for name in names]
-    first = random.randrange(len(racks))
+    first = _start([each.preferred for each in racks], random)
     return [
         _stripe(racks, first + number, number // len(racks), replication_factor)
         for number in range(partitions)

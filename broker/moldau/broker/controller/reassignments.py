@@ -14,7 +14,7 @@ from moldau.broker.controller.assignment import cancelled, goal_of, is_moving, t
 from moldau.broker.controller.elections import circumstances_of
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.leadership import Election, assignment_change
-from moldau.broker.controller.log_room import LogRoom
+from moldau.broker.controller.new_replicas import NewReplicas
 from moldau.broker.controller.outcome import DecisionInputs, Outcome, check_record_count
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_creation import check_replicas, first_directory
@@ -42,7 +42,7 @@ def alter_reassignments(
 ) -> Outcome[AlterPartitionReassignmentsResponse]:
     """Begin or cancel moves. The response has an error for each partition that fails."""
     may_grow = request.allow_replication_factor_change
-    room = LogRoom(rules.node_id, inputs.open_files)
+    new = NewReplicas(image, rules.node_id, inputs.open_files)
     records: dict[tuple[Uuid, int], PartitionChangeRecord] = {}
     topics = []
     for asked_topic in request.topics:
@@ -56,7 +56,7 @@ def alter_reassignments(
                     raise KafkaError(
                         ErrorCode.INVALID_REQUEST, "the request names the partition twice"
                     )
-                record = _alter(image, rules, (topic, partition), asked, may_grow, room)
+                record = _alter(image, rules, (topic, partition), asked, may_grow, new)
                 if record is not None:
                     records[name] = record
             except KafkaError as error:
@@ -93,7 +93,7 @@ def _alter(
     subject: tuple[Topic, Partition],
     asked: ReassignablePartition,
     may_grow: bool,
-    room: LogRoom,
+    new: NewReplicas,
 ) -> PartitionChangeRecord | None:
     topic, partition = subject
     at = circumstances_of(image, rules, topic.name, partition, image.brokers.active_ids())
@@ -102,7 +102,7 @@ def _alter(
     else:
         wanted = _begin(image, partition, asked.replicas, may_grow=may_grow)
         if rules.node_id in wanted.replicas and rules.node_id not in partition.replicas:
-            room.take([wanted])
+            new.take([wanted])
     at = circumstances_of(image, rules, topic.name, wanted, image.brokers.active_ids())
     return assignment_change((topic.topic_id, asked.partition_index), partition, wanted, at)
 

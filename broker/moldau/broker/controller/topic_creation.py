@@ -23,14 +23,14 @@ from moldau.broker.controller.brokers import Broker
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.directories import DIRECTORY_UNASSIGNED
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.log_room import LogRoom
+from moldau.broker.controller.new_replicas import NewReplicas
 from moldau.broker.controller.outcome import (
     BATCH_RECORDS_MAX,
     DecisionInputs,
     Outcome,
     check_record_count,
 )
-from moldau.broker.controller.placement import Candidate, place
+from moldau.broker.controller.placement import place
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.topic_names import METADATA_TOPIC, check_topic_name
 from moldau.broker.controller.topics import Partition
@@ -62,14 +62,14 @@ def create_topics(
     all of them together are more than one request may create."""
     _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
-    room = LogRoom(rules.node_id, inputs.open_files)
+    new = NewReplicas(image, rules.node_id, inputs.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     for topic in request.topics:
         if named[topic.name] > 1:
             continue
         try:
-            made, result = _create(image, rules, topic, inputs, room)
+            made, result = _create(image, rules, topic, inputs, new)
         except KafkaError as error:
             results.append(_failure(topic.name, error))
         else:
@@ -116,7 +116,7 @@ def _create(
     rules: Rules,
     topic: CreatableTopic,
     inputs: DecisionInputs,
-    room: LogRoom,
+    new: NewReplicas,
     origin: Origin | None = None,
 ) -> tuple[list[MetadataRecord], CreatableTopicResult]:
     """Return the records of a new topic, and its row of the answer. Raise KafkaError if it cannot
@@ -124,9 +124,9 @@ def _create(
     _check_name(image, topic.name)
     configs = _configs_of(topic)
     rules.configs.check(Resource(ResourceType.TOPIC, topic.name), configs, {})
-    partitions = _partitions_of(image, rules, topic, inputs)
+    partitions = _partitions_of(image, rules, topic, inputs, new)
     inputs.charge(len(partitions))
-    room.take(partitions)
+    new.take(partitions)
     own_configs = configs
     if origin is None:
         topic_id = _fresh_id(image, inputs)
@@ -195,7 +195,7 @@ def _configs_of(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _partitions_of(
-    image: Image, rules: Rules, topic: CreatableTopic, inputs: DecisionInputs
+    image: Image, rules: Rules, topic: CreatableTopic, inputs: DecisionInputs, new: NewReplicas
 ) -> list[Partition]:
     if topic.assignments:
         return _assigned(image, topic)
@@ -213,7 +213,7 @@ def _partitions_of(
         )
     count = rules.num_partitions if count == UNSAID else count
     factor = rules.replication_factor if factor == UNSAID else factor
-    placed = place(count, factor, candidates(image), inputs.random)
+    placed = place(count, factor, new.candidates(), inputs.random)
     return [new_partition(image, replicas) for replicas in placed]
 
 
@@ -258,15 +258,6 @@ def check_replicas(image: Image, replicas: list[int]) -> None:
             raise bad_assignment(f"broker {broker_id}: no such broker is registered")
     if len(set(replicas)) != len(replicas):
         raise bad_assignment(f"a broker holds two replicas: {replicas}")
-
-
-def candidates(image: Image) -> list[Candidate]:
-    """Return the brokers that may get new replicas."""
-    return [
-        Candidate(each.broker_id, each.rack, not each.is_active)
-        for each in image.brokers.by_id.values()
-        if each.takes_new_replicas
-    ]
 
 
 def new_partition(image: Image, replicas: list[int], number: int | None = None) -> Partition:
@@ -337,8 +328,8 @@ def restore_topic(
         ],
     )
     origin = Origin(request.topic_id, request.leader_epochs, {RESTORING: request.backup})
-    room = LogRoom(rules.node_id, inputs.open_files)
-    created, _ = _create(image, rules, topic, inputs, room, origin)
+    new = NewReplicas(image, rules.node_id, inputs.open_files)
+    created, _ = _create(image, rules, topic, inputs, new, origin)
     records = (*created, *above)
     check_record_count(records)
     return Outcome(records, response)

@@ -10,6 +10,7 @@ Records of a snapshot are made while the topics change: see `Topics`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import Final
@@ -174,10 +175,12 @@ class Topics:
         ClearElrRecord,
     )
 
-    __slots__ = ("_generation", "_ids", "_likes", "_ordered", "by_id")
+    __slots__ = ("_generation", "_ids", "_likes", "_ordered", "by_id", "preferred")
 
     def __init__(self) -> None:
         self.by_id: dict[Uuid, Topic] = {}
+        self.preferred = Counter[int]()
+        """How many partitions have a broker as their preferred leader."""
         self._ids: dict[str, Uuid] = {}
         self._likes: dict[str, set[str]] = {}
         self._ordered: tuple[str, ...] | None = None
@@ -223,8 +226,7 @@ class Topics:
             case RemoveTopicRecord():
                 self._remove(record.topic_id)
             case PartitionRecord():
-                topic = self._changeable(record.topic_id)
-                topic.partitions[record.partition_id] = _partition_of(record)
+                self._put(record.topic_id, record.partition_id, _partition_of(record))
             case PartitionChangeRecord():
                 self._change(record)
             case ClearElrRecord():
@@ -246,6 +248,15 @@ class Topics:
             self.by_id[topic_id] = topic
         return topic
 
+    def _put(self, topic_id: Uuid, partition_id: int, partition: Partition) -> None:
+        topic = self._changeable(topic_id)
+        before = topic.partitions.get(partition_id)
+        if before is None or before.replicas is not partition.replicas:
+            self.preferred[partition.preferred_leader] += 1
+            if before is not None:
+                self.preferred[before.preferred_leader] -= 1
+        topic.partitions[partition_id] = partition
+
     def _add(self, name: str, topic_id: Uuid) -> None:
         if name in self._ids or topic_id in self.by_id:
             raise CorruptLog("topic is created twice", name=name, topic_id=topic_id.hex())
@@ -256,6 +267,7 @@ class Topics:
 
     def _remove(self, topic_id: Uuid) -> None:
         topic = self._known(topic_id)
+        self.preferred.subtract(each.preferred_leader for each in topic.partitions.values())
         del self.by_id[topic_id]
         del self._ids[topic.name]
         self._ordered = None
@@ -265,7 +277,7 @@ class Topics:
             del self._likes[collision_key(topic.name)]
 
     def _change(self, record: PartitionChangeRecord) -> None:
-        topic = self._changeable(record.topic_id)
+        topic = self._known(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             raise CorruptLog(
@@ -273,7 +285,7 @@ class Topics:
                 topic=topic.name,
                 partition=record.partition_id,
             )
-        topic.partitions[record.partition_id] = partition.changed(record)
+        self._put(record.topic_id, record.partition_id, partition.changed(record))
 
     def _clear_elr(self, topic_name: str) -> None:
         if topic_name == "":
