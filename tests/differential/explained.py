@@ -193,6 +193,16 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=_is_default_lag,
     ),
     OnPurpose(
+        "A member of a streams group that waits for tasks of others is to send its next heartbeat "
+        "after 0.1 s, later in a group of more than 20 members.",
+        "Nothing runs the tasks meanwhile, and Kafka's 5 s would be the time they stand still.",
+        _GROUPS,
+        cases=("streams_groups/*",),
+        paths=("heartbeat_interval_ms",),
+        kafka=5_000,
+        ours=100,
+    ),
+    OnPurpose(
         _GRAPH,
         _GRAPH_WHY,
         _GROUPS,

@@ -31,6 +31,7 @@ from moldau.protocol.messages.share_acknowledge import (
     AcknowledgePartition,
     AcknowledgeTopic,
     ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
 )
 from moldau.protocol.messages.share_fetch import (
     AcknowledgementBatch as FetchAcknowledgement,
@@ -135,19 +136,34 @@ async def joined(talk: Talk, member: str) -> None:
 
 
 async def loaded(talk: Talk, topic_id: bytes) -> None:
-    """The share partitions are loaded when this returns."""
-    for partition in range(2):
+    """The share partitions are loaded when this returns, and their records are free again after one
+    delivery. The session stays open: ours ends a share partition that no member reads."""
+    both = [FetchPartition(partition_index=each, acknowledgement_batches=[]) for each in range(2)]
+    topics = [FetchTopic(topic_id=topic_id, partitions=both)]
+    found: dict[int, AcknowledgementBatch] = {}
+    epoch = 0
 
-        async def has_records(partition: int = partition) -> bool:
-            request = fetch(
-                topic_id, "loader", 0, partition=partition, max_wait_ms=500, min_bytes=1
-            )
-            answer = await talk.send(request, ShareFetchResponse)
-            found = bool(answer.responses and answer.responses[0].partitions[0].acquired_records)
-            await talk.send(fetch(topic_id, "loader", -1, topics=[]), ShareFetchResponse)
-            return found
+    async def has_records() -> bool:
+        nonlocal epoch, topics
+        request = fetch(topic_id, "loader", epoch, topics=topics, max_wait_ms=500, min_bytes=1)
+        answer = await talk.send(request, ShareFetchResponse)
+        epoch, topics = epoch + 1, []
+        for row in answer.responses[0].partitions if answer.responses else ():
+            if acquired := row.acquired_records:
+                found[row.partition_index] = AcknowledgementBatch(
+                    first_offset=acquired[0].first_offset,
+                    last_offset=acquired[-1].last_offset,
+                    acknowledge_types=[RELEASE],
+                )
+        return len(found) == len(both)
 
-        await talk.until(has_records)
+    await talk.until(has_records)
+    freed = acknowledge(topic_id, "loader", epoch)
+    freed.topics[0].partitions = [
+        AcknowledgePartition(partition_index=partition, acknowledgement_batches=[batch])
+        for partition, batch in found.items()
+    ]
+    await talk.send(freed, ShareAcknowledgeResponse)
 
 
 async def scenario(talk: Talk) -> None:
@@ -329,5 +345,6 @@ async def refusals(talk: Talk, topic_id: bytes) -> None:
     await talk.ask("forget it", fetch(topic_id, "c", 4, forgotten_topics_data=forgotten))
     await talk.ask("release and accept", acknowledge(topic_id, "b", epoch + 2, (10, 12, [2, 1, 3])))
     await talk.ask("a released one", fetch(topic_id, "c", 5))
+    await talk.send(fetch(topic_id, "loader", -1, topics=[]), ShareFetchResponse)
     await talk.ask("a third session", fetch(topic_id, "d", 0))
     await talk.ask("one session too many", fetch(topic_id, "e", 0))
