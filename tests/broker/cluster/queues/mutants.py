@@ -7,6 +7,7 @@ that is renamed fails here and not silently.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -16,9 +17,10 @@ from moldau.broker.api.share_dead_letters import DeadLetters
 from moldau.broker.api.share_persister import SharePersister
 from moldau.broker.coordinator.share import requests
 from moldau.broker.replication.purgatory import Pause
+from moldau.broker.share import window
 from moldau.broker.share.partition import SharePartition
 from moldau.broker.share.persister import StoredState
-from moldau.broker.share.piece import RecordState
+from moldau.broker.share.piece import Piece, RecordState
 from moldau.broker.share.settings import ShareSettings
 from moldau.broker.share.window import Window
 from moldau.errors.codes import KafkaError
@@ -62,9 +64,9 @@ def takes_writes_of_before_the_reset() -> AbstractContextManager[object]:
 def starts_behind_acquired_records() -> AbstractContextManager[object]:
     """The start offset that is stored passes records that members hold."""
 
-    def start_after(self: Window) -> tuple[int, int]:
-        start, done, is_front = self.start_offset, 0, True
-        for piece in self.pieces:
+    def start_after(start: int, pieces: Iterable[Piece]) -> tuple[int, int]:
+        done, is_front = 0, True
+        for piece in pieces:
             state = piece.state if piece.pending is None else piece.pending
             is_done = state is not RecordState.AVAILABLE
             if is_front and is_done:
@@ -74,7 +76,7 @@ def starts_behind_acquired_records() -> AbstractContextManager[object]:
                 done += len(piece) if is_done else 0
         return start, done
 
-    return patch.object(Window, "_start_after", start_after)
+    return patch.object(window, "_start_after", start_after)
 
 
 def forgets_the_lock_after_a_failed_write() -> AbstractContextManager[object]:
@@ -189,11 +191,11 @@ restless = partial(run_queues, rate=0.0, prepare=_restlessly)
 resetting = partial(run_queues, rate=0.9, prepare=_with_resets)
 
 MUTANTS: dict[Mutant, Hunt] = {
-    goes_on_without_the_lead: Hunt(range(1, 9), {Promise.LEADER_GIVES}, steady),
+    goes_on_without_the_lead: Hunt(range(1, 30), {Promise.LEADER_GIVES}, restless),
     serves_old_leaders: Hunt(range(1, 30), {Promise.OLD_LEADER_FENCED, Promise.EPOCH_GROWS}, late),
     measures_from_the_request: Hunt(range(1, 4), {Promise.LOCK_KEPT}, steady),
     takes_writes_of_before_the_reset: Hunt(range(1, 30), {Promise.NOTHING_LOST}, resetting),
-    starts_behind_acquired_records: Hunt(range(1, 4), {Promise.NOTHING_LOST}, steady),
+    starts_behind_acquired_records: Hunt(range(1, 9), {Promise.NOTHING_LOST}, steady),
     forgets_the_lock_after_a_failed_write: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, unsteady),
     waits_for_room_in_a_full_window: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, crowded),
     forgets_that_records_rest: Hunt(range(1, 30), {Promise.RESTS}, delayed),

@@ -98,7 +98,7 @@ MUTANTS: dict[Mutant, Hunt] = {
     ),
     reads_open_transactions: Hunt(range(1, 4), {Promise.BELOW_STABLE}, plain),
     tears_transactions: Hunt(range(1, 4), {Promise.ONE_DECISION, Promise.NO_ABORTED_READ}, plain),
-    keeps_offsets_of_aborted_transactions: Hunt(range(1, 6), {Promise.OFFSET_OF_COMMITTED}, plain),
+    keeps_offsets_of_aborted_transactions: Hunt(range(1, 30), {Promise.OFFSET_OF_COMMITTED}, plain),
     expires_open_transactions: Hunt(
         range(1, 8),
         {Promise.BELOW_STABLE, Promise.NO_ABORTED_READ, Promise.NO_FATAL_ERROR},
