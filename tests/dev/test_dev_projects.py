@@ -84,10 +84,13 @@ def test_a_stream_is_made_tested_run_changed_and_run_again(tmp_path: Path) -> No
         assert "<code>a</code>" in shown
 
         charts = f"{running.place('console')}/charts/topic/lines"
-        wait_until(
-            lambda: "the nodes' own numbers" in html.unescape(page(charts)), "past", PATIENCE_S
-        )
-        assert {"Bytes a second: ", "Lag: "} <= set(re.findall("<figcaption>(.*?)<", page(charts)))
+
+        def is_drawn() -> bool:
+            shown = html.unescape(page(charts))
+            titles = set(re.findall("<figcaption>(.*?)<", shown))
+            return "the nodes' own numbers" in shown and {"Bytes a second: ", "Lag: "} <= titles
+
+        wait_until(is_drawn, "past", PATIENCE_S)
 
         save(module, f"{text}\nthis is no Python\n")
         told = running.until("waiting for the next change")
@@ -121,9 +124,9 @@ def test_a_pipeline_runs_in_dev(tmp_path: Path) -> None:
         running.until("pipeline words runs")
         counts = folder / "counts.txt"
         wait_until(lambda: counts.exists() and "be 2" in counts.read_text(), "counts", PATIENCE_S)
-        shown = page(f"{running.place('console')}/pipelines/pipeline")
-        assert "4 of 4</b> parts run" in shown
-        assert "/groups/" in shown
+        parts = f"{running.place('console')}/pipelines/pipeline"
+        wait_until(lambda: "4 of 4</b> parts run" in page(parts), "all parts run", PATIENCE_S)
+        assert "/groups/" in page(parts)
         status = moldau("pipeline", "status", directory=folder)
         assert (status.code, status.err) == (0, ""), status
         assert status.out.count("RUNNING") == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,11 +282,15 @@ def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
         wait_until(lambda: folder.state()["parts"]["job once"]["state"] == FINISHED, "the end")
         again = folder.path / "again.txt"
         wait_until(lambda: again.exists() and len(again.read_text()) > 1, "a second run")
-        rows = {
-            each["part"]: each for each in json.loads(folder.moldau("pipeline", "status", "--json"))
-        }
+        rows: dict[str, Any] = {}
+
+        def has_lag() -> bool:
+            status = json.loads(folder.moldau("pipeline", "status", "--json"))
+            rows.update({each["part"]: each for each in status})
+            return rows["make-upper"]["lag"] is not None
+
+        wait_until(has_lag, "the job's group has committed")
         assert (rows["make-upper"]["kind"], rows["make-upper"]["state"]) == ("job", "RUNNING")
-        assert rows["make-upper"]["lag"] is not None
         assert (rows["once"]["state"], rows["once"]["lag"]) == (FINISHED, None)
         run.stop(signal.SIGINT)
 

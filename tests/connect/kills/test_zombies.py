@@ -74,6 +74,7 @@ def test_a_task_that_stood_still_cannot_write_any_more(
         wait_for_records(moldau_broker, scene.name, count)
         by_name = {each.url.removeprefix("http://"): each for each in workers}
         for _ in range(2):
+            wait_until(lambda: bool(owner(workers[0])), "the workers have settled")
             zombie = by_name[owner(workers[0])]
             (other,) = (each for each in workers if each is not zombie)
             holds.ask(step)
@@ -88,7 +89,6 @@ def test_a_task_that_stood_still_cannot_write_any_more(
                 stopped.go_on()
             count = add()
             wait_for_records(moldau_broker, scene.name, count)
-            wait_until(lambda: bool(owner(workers[0])), "the workers have settled")
             workers[0].wait_for("lines", "RUNNING", "RUNNING")
 
     found = committed(moldau_broker.bootstrap_servers, scene.name)

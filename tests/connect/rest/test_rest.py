@@ -192,8 +192,14 @@ def test_bad_records_go_to_the_dead_letter_queue_and_back(
     assert "0:2" not in content(out)
     words = ("--url", worker.url, "--bootstrap", moldau_broker.bootstrap_servers)
 
-    done = connect("dlq", "list", name, "--json", *words)
-    (letter,) = json.loads(done.stdout)
+    letters: list[dict[str, Any]] = []
+
+    def has_letter() -> bool:
+        letters[:] = json.loads(connect("dlq", "list", name, "--json", *words).stdout)
+        return letters != []
+
+    wait_until(has_letter, "the refused one is in the queue")
+    (letter,) = letters
     assert letter["topic"] == name
     assert letter["stage"] == "TASK_PUT"
     assert letter["exception.message"] == "refused: 0:2"
@@ -478,7 +484,7 @@ def test_a_source_without_its_table_says_so_until_it_appears(
         database.execute("CREATE TABLE absent (id INTEGER PRIMARY KEY)")
         database.commit()
         worker.wait_for(name, "RUNNING", "RUNNING")
-        assert "waits_for" not in row()
+        wait_until(lambda: "waits_for" not in row(), "it waits for nothing")
     worker.ask("DELETE", f"/connectors/{name}")
 
 

@@ -108,7 +108,10 @@ def test_tasks_and_leaders_of_earlier_generations_cannot_write(scene: Scene) -> 
             "PUT", "/connectors/numbers/config", {**config, "tasks.max": "2", "count": "60"}
         )
         assert status == 200
-        wait_until(lambda: at(2, 60)[0] in stored(second, "numbers"), "the new tasks have written")
+        wait_until(
+            lambda: all(each in stored(second, "numbers") for each in at(2, 60)),
+            "both of the new tasks have written",
+        )
 
         assert is_fenced(old, name)
         assert task_count(bootstrap, f"{name}-configs") == {"task-count": 2}

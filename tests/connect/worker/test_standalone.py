@@ -37,6 +37,7 @@ def test_a_killed_standalone_worker_goes_on_from_its_state(
 
     with command(*words, environment=environment) as running:
         wait_until(lambda: len(content(out)) >= 50, "it runs")
+        wait_until((state / "offsets.json").exists, "the source has stored an offset")
         running.kill()
     stored = json.loads((state / "offsets.json").read_text())
     assert list(stored) == [f'["{moldau_topic}-from",{{"task":"0"}}]']

@@ -167,8 +167,14 @@ def _kill_one(
     roles = Counter((line[0], line[1]) for line in lines()[2:])
     tasks = [f"1_{partition}" for partition in range(PARTITIONS)]
     assert all(roles[task, role] == 1 for task in tasks for role in ("active", "standby")), roles
-    seen_before = asked(started[1 - victim][1], "stale=true")
-    assert sum(row["value"] for row in seen_before["rows"]) == sum(writer.counts.values())
+    seen_before: dict[str, Any] = {}
+
+    def is_copied() -> bool:
+        seen_before.update(asked(started[1 - victim][1], "stale=true"))
+        total = sum(row["value"] for row in seen_before["rows"])
+        return bool(total == sum(writer.counts.values()))
+
+    eventually(is_copied)
 
     gone, (left, log) = started[victim][0], started[1 - victim]
     gone.kill()

@@ -94,11 +94,11 @@ async def test_a_worker_is_replaced_as_the_handler_says_and_nothing_is_doubled(
         return "replace"
 
     async with beside(app.run_async(cluster.servers, state=str(tmp_path))) as running:
-        await cluster.write(lines, "one", "-", "bad", "-", "two")
-        await cluster.read(out, has({each: each for each in ("one", "-", "bad", "two")}))
+        await cluster.write(lines, "one", "-", "bad", "+", "two")
+        await cluster.read(out, has({each: each for each in ("one", "-", "bad", "+", "two")}))
         running.cancel()
         await running
-    assert await cluster.values(out) == ["-", "-", "bad", "one", "two"]
+    assert await cluster.values(out) == ["+", "-", "bad", "one", "two"]
     assert states[0] is AppState.REBALANCING
     assert states[-3:] == [AppState.RUNNING, AppState.PENDING_SHUTDOWN, AppState.NOT_RUNNING]
     assert AppState.PENDING_ERROR not in states
