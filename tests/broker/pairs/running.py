@@ -23,6 +23,7 @@ from moldau.testing.cluster import Layout
 from tests.broker.pairs.client import PATIENCE_S, Client, ClientFailed
 from tests.broker.pairs.copiers import Job, number_of
 from tests.broker.pairs.door import PREFIX, Door, admin_settings, opened_door
+from tests.broker.pairs.ends import EndsWatch
 from tests.broker.pairs.model import (
     PARTITIONS,
     RECORDS,
@@ -308,9 +309,11 @@ def _fault(scene: Scene, case: Mapping[str, str], job: Job, client: Client) -> l
         return []
     before = _ends(scene, job)
     victim = scene.victim(job.target)
+    found: list[str]
     if fault == "kill all":
-        _kill_all(scene)
-        found = ends_problems(before, _ends(scene, job))
+        with EndsWatch(*_reader_of_ends(scene, job)) as watch:
+            _kill_all(scene)
+        found = watch.problems
     elif fault == "pause":
         cluster.pause(victim)
         _RESTING.wait(_PAUSE_S)
@@ -353,14 +356,19 @@ def _kill_all(scene: Scene) -> None:
 
 def _ends(scene: Scene, job: Job) -> Ends:
     """Return the ends of the source: nothing is sent to it meanwhile."""
+    settings, where = _reader_of_ends(scene, job)
+    with Consumer(settings) as consumer:
+        return {each.partition: end for each, end in consumer.end_offsets(where).items()}
+
+
+def _reader_of_ends(scene: Scene, job: Job) -> tuple[dict[str, str], list[TopicPartition]]:
+    """The settings of a consumer that asks for ends, and what it asks for."""
     settings = {
         **admin_settings(scene.cluster),
         "isolation.level": job.case["isolation"],
         "default.api.timeout.ms": str(_ENDS_MS),
     }
-    with Consumer(settings) as consumer:
-        where = [TopicPartition(job.source, index) for index in range(PARTITIONS)]
-        return {each.partition: end for each, end in consumer.end_offsets(where).items()}
+    return settings, [TopicPartition(job.source, index) for index in range(PARTITIONS)]
 
 
 def _await(scene: Scene, job: Job, numbers: Sequence[int]) -> dict[int, list[int]]:
