@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -19,6 +19,9 @@ from tests.console.orders import ONE, WHERE, send_orders
 from tests.console.screen import chromium, screen
 from tests.console.shots import BYTES_MAX, LOOKS, SIZE, Shown, looked_at, without_findings
 from tests.registry.served import instance
+
+if TYPE_CHECKING:
+    from playwright.async_api import Route
 
 TYPED: Final = json.dumps(
     {
@@ -113,6 +116,32 @@ def test_one_order_is_found_with_the_keyboard(shown: Shown, look: str) -> None:
             await page.goto("/topics")
             await page.goto(address)
             await row.wait_for()
+
+    shown.runner.run(run())
+
+
+def test_an_answer_about_a_search_that_another_one_replaced_is_dropped(shown: Shown) -> None:
+    """It has no place on the page, which htmx takes for an error."""
+    asks = '<div id="progress" hx-get="/held" hx-trigger="load" hx-target="this">reads</div>'
+    late = {"HX-Retarget": "#progress", "HX-Reswap": "outerHTML"}
+
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            held: asyncio.Queue[Route] = asyncio.Queue()
+            await page.route("**/held", held.put)
+            await page.route("**/messages?*held*", lambda route: route.fulfill(body=asks))
+            await page.goto("/topics/orders/messages", wait_until="load")
+            where = page.get_by_role("searchbox", name="Where")
+            await where.fill("held")
+            await where.press("Enter")
+            route = await held.get()
+            await where.fill(WHERE)
+            await where.press("Enter")
+            await page.locator("#rows tr", has_text=f'"id": {ONE}').wait_for()
+            async with page.expect_event("requestfinished", lambda each: each == route.request):
+                await route.fulfill(body=asks, headers=late)
+            await page.evaluate("new Promise(resolve => setTimeout(resolve))")
+            assert "reads" not in await page.locator("#progress").inner_text()
 
     shown.runner.run(run())
 

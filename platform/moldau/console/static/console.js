@@ -75,6 +75,14 @@
     tables().forEach((each, index) => (each.scrollLeft = places[index] || 0));
   });
 })();
+// A part that asks how far a search is, or its button, may be replaced by another answer before its
+// own comes. That one has no place any more: htmx looks for it around the part.
+document.addEventListener("htmx:beforeRequest", ({ target }) => {
+  const dropIfGone = (event) => {
+    if (!target.isConnected && event.detail.xhr.getResponseHeader("HX-Retarget")) event.preventDefault();
+  };
+  target.addEventListener("htmx:beforeOnLoad", dropIfGone, { once: true });
+});
 // A search finds more rows while a record is looked at: what is open stays open, and keeps the focus.
 (() => {
   let open = [];
