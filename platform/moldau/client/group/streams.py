@@ -64,8 +64,9 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
     "Kafka 4.2 with streams.version=1; or set group.protocol=classic",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as the broker's "
     "group.streams.max.size allows",
-    ErrorCode.INVALID_REQUEST: "if the app has changed: Apache Kafka takes no changed topology in "
-    "a streams group; set group.protocol=classic, or give the app another name",
+    ErrorCode.INVALID_REQUEST: "if the app has changed, or its inputs have more partitions: Apache "
+    "Kafka takes no changed topology in a streams group; set group.protocol=classic, give the app "
+    "another name, or let it begin again with moldau streams reset",
 }
 _OTHER_TYPE: Final = frozenset(
     (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
