@@ -98,12 +98,13 @@ class WorkerStopped(StreamsError):
     """A worker has failed, or another one has stopped the app: it is not to be started again."""
 
 
-def offsets_lost(missing: object = "no offsets") -> str:
+def offsets_lost(missing: object = "no offsets", machines: str = "") -> str:
     """Return why an app cannot go on with rows from before: it would process the same records once
-    more."""
+    more. `machines` says where it is to be reset."""
     return (
         f"it has rows and its group has {missing}: they were deleted, or have expired, so it is "
-        "not known which records the rows hold: moldau streams reset lets the app begin again"
+        f"not known which records the rows hold: moldau streams reset{machines} lets the app begin "
+        "again"
     )
 
 

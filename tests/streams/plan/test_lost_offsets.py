@@ -11,7 +11,13 @@ from moldau.client import TopicPartition
 from moldau.ids import Uuid
 from moldau.streams import StateStore, Streams, within
 from moldau.streams.engine.kept_times import KeptTimes, times_in
-from moldau.streams.plan.lost_offsets import LostOffsets, lost_offsets, sources, with_inputs
+from moldau.streams.plan.lost_offsets import (
+    LostOffsets,
+    lost_offsets,
+    sources,
+    sources_on_machines,
+    with_inputs,
+)
 from moldau.streams.plan.plan import Plan
 
 COUNTS = {"lines": 2, "more": 2, "odd": 2, "even": 2}
@@ -118,6 +124,24 @@ def test_both_sides_of_a_join_lose_what_one_of_them_has_lost() -> None:
     found = lost(joined(), committed("odd", named=("odd", "even")))
     assert found
     assert {each.inputs for each in found} == {("even",)}
+
+
+def test_rows_without_a_changelog_lose_their_offsets_too() -> None:
+    def unlogged(*, in_memory: bool = False) -> Plan:
+        app = Streams("app")
+        both = app.stream("lines", str, key=str).merge(app.stream("more", str, key=str))
+        both.group_by_key().count(name="counts", logged=False, in_memory=in_memory)
+        return app.plan()
+
+    plan = unlogged()
+    (found,) = lost(plan, committed("lines", named=BOTH))
+    assert (found.where, found.rows, found.is_certain) == (None, ("0_0", "counts"), True)
+    before = sources(plan, IDS)
+    assert [each.is_certain for each in lost(plan, {}, kept=before)] == [True]
+    assert sources_on_machines(plan, sources(plan, ANEW), before) == before
+    assert [each.is_certain for each in lost(plan, {}, ANEW, before)] == [False]
+    assert sources_on_machines(merged(), before, before) == {}
+    assert lost(unlogged(in_memory=True), {}) == [], "they begin empty with each start"
 
 
 def test_a_table_of_an_input_is_read_again_rightly() -> None:

@@ -191,7 +191,7 @@ def test_what_a_start_would_not_migrate_is_refused(changed: dict[str, Any], said
 
 
 def test_rows_without_offsets_are_refused_with_exactly_once() -> None:
-    lost = LostOffsets("counts", CHANGELOG, 1, ("lines",), is_certain=True, is_whole=False)
+    lost = LostOffsets("counts", CHANGELOG, 0, 1, ("lines",), is_certain=True, is_whole=False)
     found = upgrade(app(), running(lost=[lost]))
     assert fates(found) == {"counts": "refused"}
     assert "its group has no offsets of lines-1" in found.problems[0]
@@ -202,9 +202,18 @@ def test_rows_without_offsets_are_refused_with_exactly_once() -> None:
     assert (fates(unclear), unclear.problems) == ({"counts": "survives"}, ())
     assert "if they come of records that are there now" in unclear.stores[0].why
     assert upgrade(app(), running(has_offsets=False)).problems == (), "no row is there"
+
+
+def test_rows_on_this_machine_alone_are_refused_without_offsets_of_their_inputs() -> None:
     unlogged = app(logged=False)
-    there = running(unlogged, has_offsets=False, rows_here={"counts": 3})
-    assert fates(upgrade(unlogged, there)) == {"counts": "refused"}
+    lost = LostOffsets("counts", None, 0, 1, ("lines",), is_certain=True, is_whole=True)
+    there = running(unlogged, has_offsets=False, rows_here={"counts": 3}, lost=[lost])
+    found = upgrade(unlogged, there)
+    assert fates(found) == {"counts": "refused"}
+    assert "moldau streams reset on each machine with rows of it" in found.problems[0]
+    doubled = upgrade(unlogged, replace(there, is_exactly_once=False))
+    assert (fates(doubled), doubled.problems) == ({"counts": "survives"}, ())
+    assert "are processed twice" in doubled.stores[0].why
 
 
 def test_a_table_of_an_input_needs_no_offsets() -> None:

@@ -22,24 +22,24 @@ ALO = {"processing.guarantee": "at_least_once"}
 NEVER = {"no such key": "1"}
 
 
-def counted(app: str, out: str, *inputs: str) -> Plan:
+def counted(app: str, out: str, *inputs: str, **options: Any) -> Plan:
     """Counts the keys of all inputs, without a repartition."""
     streams = Streams(app)
     first, *others = (streams.stream(each, str, key=str) for each in inputs)
     for each in others:
         first = first.merge(each)
-    first.group_by_key().count(name="counts").changes().map_values(str).to(out)
+    first.group_by_key().count(name="counts", **options).changes().map_values(str).to(out)
     return streams.plan()
 
 
 class CountedInputs:
     """An app that has read a key from both partitions of its inputs, and was stopped."""
 
-    def __init__(self, cluster: Cluster, state: Path, inputs: int = 1) -> None:
+    def __init__(self, cluster: Cluster, state: Path, inputs: int = 1, **options: Any) -> None:
         self.cluster, self.state = cluster, state
         self.app, lines, self.out = names()
         self.inputs = [f"{lines}-{each}" for each in range(inputs)]
-        self.plan = counted(self.app, self.out, *self.inputs)
+        self.plan = counted(self.app, self.out, *self.inputs, **options)
 
     async def run(
         self, counts: dict[str, str], settings: Mapping[str, object] | None = None
@@ -118,6 +118,45 @@ async def test_one_of_two_partitions_without_offsets_is_refused(
     with pytest.raises(StateError) as refused:
         await app.run(NEVER)
     assert f"its group has no offsets of {app.inputs[0]}-1: they were deleted" in str(refused.value)
+
+
+async def test_rows_without_a_changelog_are_refused_where_they_are(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = CountedInputs(cluster, tmp_path, logged=False)
+    await app.begin()
+    await app.run(dict.fromkeys("ab", "1"))
+    await app.forget([(app.inputs[0], 1)])
+    with pytest.raises(StateError) as refused:
+        await app.run(NEVER)
+    assert f"its group has no offsets of {app.inputs[0]}-1: they were deleted" in str(refused.value)
+    assert "reset on each machine with rows of it lets" in str(refused.value)
+    await app.run({"a": "1", "b": "2"}, ALO)
+    assert len(lines_about_offsets(caplog)) == 1
+
+    await app.forget([(app.inputs[0], 1)])
+    app.state = tmp_path / "empty"
+    for _ in range(2):
+        await app.write(app.inputs[0])
+    await app.run({"a": "2", "b": "3"})
+    assert len(lines_about_offsets(caplog)) == 1, "no rows, so none is counted twice"
+
+
+async def test_rows_without_a_changelog_of_an_input_that_was_created_anew_are_told(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = CountedInputs(cluster, tmp_path / "rows", logged=False)
+    await app.begin()
+    await cluster.replace(app.inputs[0])
+    for _ in range(2):
+        await app.write(app.inputs[0])
+    app.state = tmp_path / "empty"  # a start there does not see the rows of before
+    await app.run(dict.fromkeys("ab", "2"))
+    await app.forget([(app.inputs[0], at) for at in (0, 1)])
+    app.state = tmp_path / "rows"
+    await app.run(dict.fromkeys("ab", "3"))
+    (said,) = lines_about_offsets(caplog)
+    assert "if they come of records that are there now" in said
 
 
 async def test_at_least_once_counts_twice_and_says_so_once(

@@ -20,7 +20,7 @@ from moldau.streams.commands.reset_topics import check_id, topics_of_id
 from moldau.streams.commands.state_action import stores_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from moldau.streams.plan.plan import Plan
     from moldau.streams.plan.upgrade import RunningApp, Upgrade
@@ -72,6 +72,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
     from moldau.streams.plan.topology import KEY, Topology
     from moldau.streams.plan.upgrade import RunningApp
 
+    rows_here = _rows_here(plan.app, state)
     with ExitStack() as left:
         admin = left.enter_context(Admin(settings.of("admin")))
         listed: Any = admin.list_topics()
@@ -85,10 +86,10 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         ]
         begins = admin.list_offsets(dict.fromkeys(parts, EARLIEST))
         ends = admin.list_offsets(dict.fromkeys(parts, LATEST))
+        full = [part for part in parts if ends[part].offset > 0 or begins[part].offset > 0]
         filled: dict[str, list[int]] = {}
-        for part in parts:
-            if ends[part].offset > 0 or begins[part].offset > 0:
-                filled.setdefault(part.topic, []).append(part.partition)
+        for part in full:
+            filled.setdefault(part.topic, []).append(part.partition)
         members, offsets = group_facts(admin, plan.app)
         before = Topology.decoded(kept.get(KEY))
         come_from = {} if before is None else before.sources
@@ -96,10 +97,14 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
 
         def look(known: Offsets) -> list[LostOffsets]:
             texts = {where: each.metadata or "" for where, each in known.items()}
-            found = lost_offsets(_resolved(plan, topics), topics, texts, ids, come_from)
-            return [each for each in found if each.partition in filled.get(each.changelog, ())]
+            return [
+                each
+                for each in lost_offsets(_resolved(plan, topics), topics, texts, ids, come_from)
+                if each.where in full or (each.where is None and each.rows in rows_here)
+            ]
 
-        rows = [each.where for each in look(offsets) if reader.has_records(*each.where)]
+        found = look(offsets)
+        rows = [each.rows for each in found if not each.where or reader.has_records(*each.where)]
         if rows:  # there may be a commit now
             members, offsets = group_facts(admin, plan.app)
         read = [each for each in offsets if each.partition < topics.get(each.topic, 0)]
@@ -120,8 +125,8 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         has_offsets=bool(offsets),
         members=members,
         is_exactly_once=settings.is_exactly_once,
-        rows_here=_rows_here(plan.app, state),
-        lost=[each for each in look(offsets) if each.where in rows],
+        rows_here=_by_store(rows_here),
+        lost=[each for each in look(offsets) if each.rows in rows],
         gone=gone,
     )
 
@@ -137,15 +142,22 @@ def _resolved(plan: Plan, topics: Collection[str]) -> Plan:
         return plan
 
 
-def _rows_here(app: str, state: str | None) -> dict[str, int]:
-    """Return about how many rows of each store are on this machine."""
+def _rows_here(app: str, state: str | None) -> dict[tuple[str, str], int]:
+    """Return about how many rows of each task and store are on this machine, if there are any."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
     from moldau.streams.worker.state_directory import DEFAULT
 
-    found: Counter[str] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
     for each in stores_in(absolute_path(state or DEFAULT), RealFiles(), app).stores:
-        found[each.store] += each.rows
+        found[each.task, each.store] += each.rows
+    return {rows: count for rows, count in found.items() if count}
+
+
+def _by_store(rows: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for (_, store), count in rows.items():
+        found[store] += count
     return dict(found)
 
 

@@ -11,6 +11,10 @@ an input that the app has never read:
   come, as of the last start at which all partitions with rows had offsets. If they are the same
   now, the offsets are lost. If an input has been created anew since, or the store was fed by other
   ones, rows without offsets may be those of before, so it is not known.
+
+A store without a changelog has its rows on the machines of its workers alone, and each worker looks
+for those on its own. A start elsewhere does not see them, so what is kept of their inputs stays as
+it was when they first had rows: after an input was created anew it is not known any more.
 """
 
 from __future__ import annotations
@@ -34,10 +38,11 @@ _INPUTS: Final = "inputs"
 @dataclass(frozen=True, slots=True)
 class LostOffsets:
     """A partition of a store, and its inputs without offsets. If it has rows, these offsets are
-    lost, or may be."""
+    lost, or may be. The rows are those of the changelog, or if it is None, those on a machine."""
 
     store: str
-    changelog: str
+    changelog: str | None
+    program: int
     partition: int
     inputs: tuple[str, ...]
     is_certain: bool
@@ -51,17 +56,27 @@ class LostOffsets:
         return f"no offsets of {', '.join(f'{topic}-{self.partition}' for topic in self.inputs)}"
 
     @property
-    def where(self) -> TopicPartition:
-        """The partition of the changelog."""
-        return TopicPartition(self.changelog, self.partition)
+    def where(self) -> TopicPartition | None:
+        """The partition of the changelog, if there is one."""
+        return None if self.changelog is None else TopicPartition(self.changelog, self.partition)
+
+    @property
+    def rows(self) -> tuple[str, str]:
+        """The task and the store that have the rows."""
+        return f"{self.program}_{self.partition}", self.store
+
+    @property
+    def machines(self) -> str:
+        """Where a reset is needed, if not on one machine only."""
+        return "" if self.changelog is not None else " on each machine with rows of it"
 
     @property
     def outcome(self) -> str:
         """What follows for an app that starts all the same."""
         doubt = "" if self.is_certain else ", if they come of records that are there now,"
         return (
-            f"records that the rows hold{doubt} are processed twice: moldau streams reset lets the "
-            "app begin again"
+            f"records that the rows hold{doubt} are processed twice: moldau streams "
+            f"reset{self.machines} lets the app begin again"
         )
 
 
@@ -73,14 +88,25 @@ def with_inputs(text: str, ids: Iterable[Uuid], limit: int) -> str:
 
 
 def sources(plan: Plan, ids: TopicIds) -> dict[str, str]:
-    """Return from which inputs the rows of each store with a changelog of its own come."""
-    logged = {store.name for store in plan.changelogs().values()}
+    """Return from which inputs the rows of each store that keeps them come."""
+    keeping = _keeping(plan)
     return {
         store.name: _digests(ids[topic] for topic in program.inputs)
         for program in plan.programs
         if all(any(ids.get(topic, b"")) for topic in program.inputs)
         for store in program.stores
-        if store.name in logged
+        if store.name in keeping
+    }
+
+
+def sources_on_machines(
+    plan: Plan, now: Mapping[str, str], kept: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what is kept on for stores whose rows are on machines that a start may not see."""
+    return {
+        name: kept[name]
+        for name, changelog in _keeping(plan).items()
+        if changelog is None and name in kept and name in now
     }
 
 
@@ -93,7 +119,7 @@ def lost_offsets(
 ) -> Iterator[LostOffsets]:
     """Yield the partitions of stores that lack offsets of their inputs; most of them have no rows.
     `counts` has the topics that exist, `kept` the sources of each store as they were kept."""
-    changelogs = {store.name: topic for topic, store in plan.changelogs().items()}
+    keeping = _keeping(plan)
     certain = _certain(plan, sources(plan, ids), kept or {}, is_whole=not offsets)
     for program in plan.programs:
         feeding = dict(program.feeding)
@@ -101,10 +127,11 @@ def lost_offsets(
             missing, is_named = _missing(program, partition, counts, offsets, ids)
             for store in program.stores if missing else ():
                 fed = feeding.get(store.name, frozenset(program.inputs))
-                if store.name in changelogs and not fed.isdisjoint(missing):
+                if store.name in keeping and not fed.isdisjoint(missing):
                     yield LostOffsets(
                         store.name,
-                        changelogs[store.name],
+                        keeping[store.name],
+                        program.index,
                         partition,
                         missing,
                         is_certain=is_named or store.name in certain,
@@ -136,8 +163,19 @@ def _certain(
     """Return the stores whose rows come of records of the inputs that they have now."""
     same = {name for name, each in kept.items() if now.get(name) == each}
     if is_whole:
-        same |= {store.name for store in plan.changelogs().values()} - kept.keys()
+        same |= _keeping(plan).keys() - kept.keys()
     return same - plan.clocked_stores()
+
+
+def _keeping(plan: Plan) -> dict[str, str | None]:
+    """Return the stores that keep rows of their own while the app is stopped: in a changelog, or on
+    disk alone."""
+    return {
+        store.name: store.changelog(plan.app)
+        for program in plan.programs
+        for store in program.stores
+        if store.source_topic is None and (store.is_logged or not store.is_in_memory)
+    }
 
 
 def _digests(ids: Iterable[Uuid]) -> str:

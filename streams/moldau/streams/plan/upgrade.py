@@ -199,10 +199,10 @@ def _store(
     if topic is None:
         fate = "survives" if here or not was_there else "lost"
         fate = "new" if not was_there and not here else fate
-        if here and not running.has_offsets:
-            return StoreOutlook(store.name, "refused", None, offsets_lost())
+        if (refusal := _refusal(store, running)) is not None:
+            return StoreOutlook(store.name, "refused", None, refusal)
         why = f"it has no changelog: its rows are on the machines of its workers alone{rows}"
-        return StoreOutlook(store.name, fate, None, why)
+        return StoreOutlook(store.name, fate, None, why + _doubled(store, running))
     if topic not in running.topics:
         if was_there and running.has_offsets:
             why = (
@@ -233,9 +233,8 @@ def _kept(
         why = f"its rows have version {newest}, and the app declares version {store.version}"
         return StoreOutlook(store.name, "refused", topic, why)
     filled = running.filled.get(topic, ())
-    lost = [each for each in running.lost if each.store == store.name]
-    if running.is_exactly_once and (certain := [each for each in lost if each.is_certain]):
-        return StoreOutlook(store.name, "refused", topic, offsets_lost(certain[0]))
+    if (refusal := _refusal(store, running)) is not None:
+        return StoreOutlook(store.name, "refused", topic, refusal)
     left = [each for each in filled if at[each].version < store.version]
     if left:
         if (why := _hindrance(store, [at[each] for each in left], running)) is not None:
@@ -246,8 +245,7 @@ def _kept(
         )
         return StoreOutlook(store.name, "migrated", topic, why)
     why = f"its rows are read from the changelog where they are not{rows}"
-    if lost:
-        why += f"; its group has {lost[0]}, so {lost[0].outcome}"
+    why += _doubled(store, running)
     values = was.get("values", store.value.name)
     if values != store.value.name and str(store.version) == was.get("version"):
         why += (
@@ -255,6 +253,20 @@ def _kept(
             "both, else raise version=... and give migrate={...}"
         )
     return StoreOutlook(store.name, "survives", topic, why)
+
+
+def _refusal(store: StoreSpec, running: RunningApp) -> str | None:
+    """Return why a start refuses the rows of a store whose offsets are lost."""
+    lost = [each for each in running.lost if each.store == store.name and each.is_certain]
+    if not (lost and running.is_exactly_once):
+        return None
+    return offsets_lost(lost[0], lost[0].machines)
+
+
+def _doubled(store: StoreSpec, running: RunningApp) -> str:
+    """Return what a start does that is not refused though offsets are lost, or may be."""
+    lost = [each for each in running.lost if each.store == store.name]
+    return f"; its group has {lost[0]}, so {lost[0].outcome}" if lost else ""
 
 
 def misreading(store: StoreSpec, was: Mapping[str, str]) -> str | None:

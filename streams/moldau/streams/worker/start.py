@@ -7,14 +7,21 @@ internal topics; the kept topology is the newest one, which a worker of a former
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from moldau.deferred import dataclass
 from moldau.ids import Uuid
 from moldau.streams.plan.layout import Layout, laid_out
-from moldau.streams.plan.lost_offsets import LostOffsets, OffsetTexts, lost_offsets, sources
+from moldau.streams.plan.lost_offsets import (
+    LostOffsets,
+    OffsetTexts,
+    lost_offsets,
+    sources,
+    sources_on_machines,
+)
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.topology import to_keep
 from moldau.streams.plan.upgrade import kept_topology
@@ -28,6 +35,10 @@ _OUTPUT_WAIT_S: Final = 3.0
 """How long a broker that creates topics by itself has for a missing output."""
 
 
+HasRows = Callable[[LostOffsets], Awaitable[bool]]
+"""Whether a store without a changelog has rows on this machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """What a worker knows when it begins to read."""
@@ -39,7 +50,13 @@ class Start:
 
 
 async def prepare(
-    plan: Plan, door: Door, reports: Reports, kept: KeptTopology, *, accepts_changes: bool
+    plan: Plan,
+    door: Door,
+    reports: Reports,
+    kept: KeptTopology,
+    has_rows: HasRows,
+    *,
+    accepts_changes: bool,
 ) -> Start:
     """Lay the app out, and make its topics. Raise TopologyError if it cannot run here."""
     there = await door.topics(plan.topics())
@@ -48,7 +65,8 @@ async def prepare(
     following = to_keep(plan.app, before, now, accepts_changes=accepts_changes)
     await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
     kept_sources = {} if before is None else before.sources
-    unclear = await require_offsets(layout, door, reports, there, kept_sources)
+    look = partial(lost_offsets, layout.plan, layout.counts, ids=_ids(there), kept=kept_sources)
+    unclear = await require_offsets(layout, door, reports, there, look, has_rows)
     own = [each for each in layout.internal if each.name != kept.topic]
     await door.make([each for each in own if each.name not in there])
     topics = there | await appeared(door, [each.name for each in own], kept.is_stopping)
@@ -59,10 +77,12 @@ async def prepare(
             described_topology(layout), known, await door.group_topology()
         )
     found = sources(layout.plan, _ids(topics))
-    come_from = {name: each for name, each in found.items() if name not in unclear}
+    elsewhere = sources_on_machines(layout.plan, found, kept_sources)
+    come_from = {name: each for name, each in found.items() if name not in unclear} | elsewhere
     if before is not None and come_from != kept_sources and await door.has_members():
         # Workers of the app as it was may still write rows from other inputs.
-        come_from = {name: each for name, each in kept_sources.items() if each == found.get(name)}
+        same = {name: each for name, each in kept_sources.items() if each == found.get(name)}
+        come_from = same | elsewhere
     is_new = following is not None or epochs != known or come_from != kept_sources
     if is_new and not kept.is_stopping():
         written = replace(following or before or now, epochs=epochs, sources=come_from)
@@ -78,36 +98,40 @@ async def require_offsets(
     layout: Layout,
     door: Door,
     reports: Reports,
-    there: Mapping[str, TopicFacts],
-    kept: Mapping[str, str],
+    there: Collection[str],
+    look: Callable[[OffsetTexts], Iterable[LostOffsets]],
+    has_rows: HasRows,
 ) -> set[str]:
     """Raise StateError if a store has rows and the group has lost the offsets of its inputs: the
     records that the rows hold would be processed again. At-least-once allows that, so there it is
-    reported, and so is what is not certain. Return the stores with something to report. `kept` has
-    the sources of the stores (`plan.lost_offsets`).
+    reported, and so is what is not certain. Return the stores with something to report.
 
     A changelog may have records without a commit: those of a worker that was killed are aborted.
     What is committed is so with offsets, which another worker may have stored since the first look.
     """
-
-    def look(offsets: OffsetTexts) -> dict[TopicPartition, LostOffsets]:
-        found = lost_offsets(layout.plan, layout.counts, offsets, _ids(there), kept)
-        return {each.where: each for each in found}
-
-    suspects = [where for where in look(await door.offset_texts()) if where.topic in there]
-    ends = await door.ends(suspects) if suspects else {}
-    filled = [each for each in suspects if ends[each][1] and await door.has_records(each)]
+    suspects = list(look(await door.offset_texts()))
+    logs = [each.where for each in suspects if each.where and each.where.topic in there]
+    ends = await door.ends(logs) if logs else {}
+    filled = set[tuple[str, str]]()
+    for each in suspects:
+        if each.where is None:
+            is_filled = await has_rows(each)
+        else:
+            is_filled = ends.get(each.where, (0, 0))[1] > 0 and await door.has_records(each.where)
+        if is_filled:
+            filled.add(each.rows)
     if not filled:
         return set()
     inputs = [
         TopicPartition(each, at) for each in layout.inputs() for at in range(layout.counts[each])
     ]
     committed = {where: each.metadata for where, each in (await door.committed(inputs)).items()}
-    lost = {where: each for where, each in look(committed).items() if where in filled}
-    for each in lost.values():
+    lost = [each for each in look(committed) if each.rows in filled]
+    for each in lost:
         if each.is_certain and door.is_exactly_once:
-            raise StateError(f"app={layout.plan.app} store={each.store}: {offsets_lost(each)}")
-    by_store = {each.store: each for each in lost.values()}
+            why = offsets_lost(each, each.machines)
+            raise StateError(f"app={layout.plan.app} store={each.store}: {why}")
+    by_store = {each.store: each for each in lost}
     for each in by_store.values():
         reports.offsets_lost(each)
     return {*by_store}

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import LookupTable
-from moldau.streams.plan.plan import Program
+from moldau.streams.plan.lost_offsets import LostOffsets
+from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
 from moldau.streams.worker.committer import CommittedOffset, is_marked
@@ -84,6 +85,19 @@ class TaskMaker:
             disk = self._open_database(path, kinds)
         held = {each.name: each.kind.value for each in program.stores if each.is_in_memory}
         return StoresInMemory(disk, held) if held else disk
+
+    def has_rows(self, plan: Plan, lost: LostOffsets) -> bool:
+        """Whether the database of a task has rows of this store, before any task is made; runs on a
+        thread."""
+        task_id = TaskId(lost.program, lost.partition)
+        if not self._files.exists(self._directory.of_task(str(task_id))):
+            return False
+        program = next(each for each in plan.programs if each.index == lost.program)
+        database = self._open(task_id, program)
+        try:
+            return any(True for _ in database.committed(lost.store).scan(b"", None))
+        finally:
+            database.close()
 
     @property
     def closing(self) -> Collection[TaskId]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
 from typing import Final
 
 from moldau.errors import without_frames
@@ -218,6 +219,7 @@ class Worker:
             self._door,
             self._reports,
             self._kept,
+            partial(self._gate.run, self._maker.has_rows, self._plan),
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
         self._decisions.on_layout(writers_of(start.layout))
