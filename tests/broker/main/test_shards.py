@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
@@ -21,6 +22,7 @@ import pytest
 from moldau.broker.controller.placement import Candidate, place
 from moldau.broker.main.broker_command import command
 from moldau.broker.main.given import settings_given
+from moldau.broker.main.process import shards_of
 from moldau.broker.main.shard_count import (
     OnDisk,
     by_cores,
@@ -32,9 +34,10 @@ from moldau.broker.main.shard_count import (
 from moldau.broker.main.shard_supervisor import shard_layer, shard_words
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
-from moldau.client.sync import Admin, Consumer, NewTopic, Producer
+from moldau.client.sync import Admin, Consumer, NewTopic, Producer, Topic
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
+from moldau.ids import format_uuid
 from moldau.runtime import process_figures
 from moldau.runtime.node_processes import free_ports_in_row
 from moldau.runtime.real_files import RealFiles
@@ -137,6 +140,11 @@ def test_each_shard_has_an_audit_log_of_its_own(name: str) -> None:
     assert name not in values(settings, 0, is_standalone=False)
     second = values(settings, 1, is_standalone=False)
     assert second[name] == "/var/log/audit.jsonl.shard-1"
+
+
+def test_a_shard_knows_all_shards_of_its_host() -> None:
+    assert list(shards_of(Namespace(shard=2, shards=4), 12)) == [10, 11, 12, 13]
+    assert list(shards_of(Namespace(shard=None, shards=1), 7)) == []
 
 
 def test_ports_that_two_need_are_refused() -> None:
@@ -403,11 +411,25 @@ def answer(address: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+def leaders_of_groups(servers: str) -> Counter[int]:
+    """How many partitions with groups each shard leads. The registry in shard 0 makes them."""
+    with Admin(bootstrap_servers=servers) as admin:
+
+        def offsets() -> object:
+            return admin.describe_topics(["__consumer_offsets"])["__consumer_offsets"]
+
+        eventually(lambda: isinstance(offsets(), Topic))
+        described = offsets()
+    assert isinstance(described, Topic)
+    return Counter(each.leader for each in described.partitions)
+
+
 @pytest.mark.real
 def test_a_host_with_four_cores_is_one_node_of_three_shards(tmp_path: Path) -> None:
-    port = free_ports_in_row(5)
+    port = free_ports_in_row(6)
     data, metrics = tmp_path / "data", f"localhost:{port + 4}"
     words = ["broker", "start", "--listen", str(port), "--data", str(data), "--metrics", metrics]
+    words += ["--registry", f"localhost:{port + 5}"]
     process = started(*words, home=tmp_path)
     servers = f"localhost:{port}"
     try:
@@ -417,16 +439,21 @@ def test_a_host_with_four_cores_is_one_node_of_three_shards(tmp_path: Path) -> N
         assert facts["bootstrap"] == servers
         assert facts["data"] == str(data)
         assert facts["shards"] == f"3, at {servers} to {port + 2}"
-        assert len(lines) == 8
+        assert len([each for each in lines if not each.startswith("registry at ")]) == 8
         status, text = answer(f"{metrics}/readyz")
-        assert (status, text) == (200, "".join(f"shard {n}: running\n" for n in range(3)))
+        assert status == 200
+        states = [line for line in text.splitlines() if line.startswith("shard")]
+        assert states == [f"shard {n}: running" for n in range(3)]
 
         with Admin(bootstrap_servers=servers) as admin:
             admin.create_topics([NewTopic("t", 6, 1)])
             described = admin.describe_topics(["t"])["t"]
             assert not isinstance(described, Exception)
-            leaders = [each.leader for each in described.partitions]
-        assert sorted(leaders) == [1, 1, 2, 2, 3, 3]  # two to each shard
+            leaders = Counter(each.leader for each in described.partitions)
+        coordinators = leaders_of_groups(servers)
+        assert leaders == {1: 2, 2: 2, 3: 2}
+        assert max(coordinators.values()) - min(coordinators.values()) <= 1
+        assert coordinators.keys() == {1, 2, 3}
         with Producer(bootstrap_servers=servers, acks="all") as producer:
             for number in range(6):
                 producer.send("t", b"%d" % number, partition=number)
@@ -452,7 +479,8 @@ def test_a_host_with_four_cores_is_one_node_of_three_shards(tmp_path: Path) -> N
         )
         process.send_signal(signal.SIGTERM)
         out, log = process.communicate(timeout=120)
-        assert (process.returncode, out) == (0, "")
+        assert process.returncode == 0
+        assert out.removeprefix(f"registry at http://localhost:{port + 5}\n") == ""
         assert log.count("broker is closed") == 3
         assert " ERROR " not in log
     finally:
@@ -464,6 +492,27 @@ def test_a_host_with_four_cores_is_one_node_of_three_shards(tmp_path: Path) -> N
     _, told = fewer.communicate(timeout=60)
     assert fewer.returncode == 2
     assert "there are data of shard 2: start as many shards as before" in told
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_a_file_that_names_its_own_controller_alone_runs_as_shards(tmp_path: Path) -> None:
+    port = free_ports_in_row(3)
+    path = tmp_path / "server.properties"
+    path.write_text(
+        f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\n"
+        f"listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{port + 2}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.bootstrap.servers=localhost:{port + 2}\n"
+    )
+    words = ["broker", "start", "--config", str(path), "--shards", "2", "--cluster-id"]
+    process = started(*words, format_uuid(b"a" * 16), home=tmp_path)
+    try:
+        shards = next(each for each in lines_until_up(process) if each.startswith("  shards "))
+        assert shards == f"  shards     2, at localhost:{port} to {port + 1}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
 
 
 @pytest.mark.real

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.server import Broker
 from moldau.broker.server.lifecycle import BrokerState
 from moldau.broker.server.standalone import CLIENTS
+from moldau.broker.server.storage import format_if_empty
+from moldau.broker.server.waiting import SHARDS_SECONDS
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode
 from moldau.ids import ZERO_UUID
@@ -80,6 +83,24 @@ def test_what_was_produced_can_be_fetched_also_after_restarts(arena: str) -> Non
             assert not at.complaints()
 
     play(arena, scenario)
+
+
+def test_clients_do_not_wait_for_ever_for_a_shard_that_does_not_come() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        async with house(runtime) as at:
+            settings = at.settings()
+            now_ms = runtime.clock.wall_ms()
+            format_if_empty(runtime.files, settings, runtime.random, now_ms, at.host)
+            broker = await Broker.start(runtime, settings, host_name=at.host, shards=(1, 2))
+            waited_ms = runtime.clock.wall_ms() - now_ms
+            try:
+                assert SHARDS_SECONDS * 1000 <= waited_ms < (SHARDS_SECONDS + 5) * 1000
+                async with at.wire_of(broker) as wire:
+                    assert await wire.create("orders", 1) == ErrorCode.NONE
+            finally:
+                await broker.aclose()
+
+    play("simulated", scenario)
 
 
 @arenas

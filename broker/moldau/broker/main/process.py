@@ -12,9 +12,9 @@ Ports are tried before anything starts: a broker that finds out later has alread
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from moldau.broker.main.given import settings_given
 from moldau.cli.command import Context, Exit
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 SUFFIX_OF_UP: Final = " is up"
 IN_USE: Final = "another process uses the directory"
+
+
+class _Host(NamedTuple):
+    """What this process knows of its host: the node ids of its shards, and whether the directories
+    were empty."""
+
+    shards: Collection[int]
+    is_new: bool
 
 
 def check_directories(settings: Settings) -> None:
@@ -200,7 +208,7 @@ async def _serve(
     otlp: OtlpTarget | None,
 ) -> None:
     from moldau.broker.settings import notices
-    from moldau.broker.settings.node import process_roles
+    from moldau.broker.settings.node import node_id, process_roles
     from moldau.records import tell_kernel
 
     log = loggers.get("moldau.broker.settings")
@@ -217,8 +225,9 @@ async def _serve(
         both = (await closing.enter_async_context(each) for each in (served, pushed))
         observers = [each async for each in both if each is not None]
         is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
+        host = _Host(shards_of(arguments, settings[node_id]), is_new=is_new)
         if "broker" in settings[process_roles]:
-            await _serve_broker(runtime, settings, loggers, out, observers, is_new=is_new)
+            await _serve_broker(runtime, settings, loggers, out, observers, host)
         else:
             await _serve_controller(runtime, settings, loggers, out, observers)
 
@@ -341,8 +350,7 @@ async def _serve_broker(
     loggers: Loggers,
     out: TextIO,
     observers: Sequence[Observer],
-    *,
-    is_new: bool,
+    host: _Host,
 ) -> None:
     from moldau.broker.main.exposure import warn_of_exposed
     from moldau.broker.server import Broker
@@ -355,7 +363,12 @@ async def _serve_broker(
         runtime, settings, loggers, lambda line: report(out, f"{line}\n")
     )
     broker = await Broker.start(
-        runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
+        runtime,
+        settings,
+        loggers=loggers,
+        open_direct=open_direct,
+        host_name=host_name(),
+        shards=host.shards,
     )
     try:
         if observers:
@@ -365,12 +378,20 @@ async def _serve_broker(
                 each.watch(ObservedBroker(broker, services))
         tune_collector()
         warn_of_exposed(broker.node.settings, loggers.get("moldau.broker.settings"))
-        _announce(broker, out, is_new=is_new)
+        _announce(broker, out, is_new=host.is_new)
         services.start(lambda: host_of(broker))
         await broker.wait()
     finally:
         await services.aclose()
         await broker.aclose()
+
+
+def shards_of(arguments: Namespace, own_id: int) -> Collection[int]:
+    """Return the node ids of this host's shards, of which this process is one; none without."""
+    if arguments.shard is None:
+        return ()
+    first = own_id - arguments.shard
+    return range(first, first + arguments.shards)
 
 
 def _format_if_empty(runtime: Runtime, settings: Settings, cluster_id: str | None) -> bool:

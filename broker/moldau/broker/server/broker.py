@@ -2,7 +2,8 @@
 
 Start: take the directories -> open the metadata log and wait for the committed metadata -> load the
 logs, recovering what needs it -> publish the metadata to the replicas -> bind the listeners,
-without admitting clients -> register -> first heartbeat, which unfences -> admit clients.
+without admitting clients -> register -> first heartbeat, which unfences -> wait for the other
+shards of this host, if there is no topic yet -> admit clients.
 
 End: close the listeners -> give up leaderships and tell the controller -> answer waiting requests,
 send the responses -> stop the work on logs -> close the metadata log, then all logs, and write the
@@ -16,7 +17,7 @@ clean shutdown marker is written only for logs that were loaded and closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from errno import EADDRNOTAVAIL
@@ -58,7 +59,7 @@ from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.security import SecurityGround, secured
 from moldau.broker.server.storage import cluster_of, places_of
-from moldau.broker.server.waiting import until_first
+from moldau.broker.server.waiting import HostShards, until_first
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
 from moldau.broker.settings import node as node_settings
 from moldau.broker.settings.tiered import remote_log_storage_system_enable
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from moldau.broker.network.options import NetworkOptions
     from moldau.broker.network.request import Service
     from moldau.broker.server.replication import Replication
+    from moldau.broker.server.storage import Places
     from moldau.broker.tiered.node_tier import NodeTier
     from moldau.config import Settings
     from moldau.runtime import Runtime
@@ -112,9 +114,9 @@ class Broker:
         self,
         runtime: Runtime,
         settings: Settings,
-        registry: Registry,
         loggers: Loggers,
         open_direct: OpenDirect | None,
+        shards: Collection[int],
     ) -> None:
         self.endpoints: Mapping[str, Address] = {}
         """The advertised addresses for clients, by listener name."""
@@ -124,7 +126,7 @@ class Broker:
         """The reason why the broker cannot continue; None while it runs."""
         self._runtime = runtime
         self._settings = settings
-        self._registry = registry
+        self._registry = registry = Registry()
         self._loggers = loggers
         self._log = loggers.get(LOGGER).bind(node=settings[node_settings.node_id])
         self._open_direct = open_direct
@@ -132,6 +134,7 @@ class Broker:
         self._places = places_of(settings)
         self._publisher = Publisher(settings, self._on_settings, self._on_brokers)
         self._ended = asyncio.Event()
+        self._host = HostShards(shards)
         self._is_closed = False
         self._address_limits: Mapping[str, int] = {}
         # Made in this order, and closed in the reverse order.
@@ -155,19 +158,20 @@ class Broker:
         runtime: Runtime,
         settings: Settings,
         *,
-        registry: Registry | None = None,
         loggers: Loggers | None = None,
         open_direct: OpenDirect | None = None,
         host_name: str | None = None,
+        shards: Collection[int] = (),
     ) -> Broker:
         """Start a broker that serves clients. `host_name` is advertised where listeners name no
-        host. `open_direct` enables sendfile. Without `loggers` nothing is logged.
+        host. `open_direct` enables sendfile. Without `loggers` nothing is logged. `shards` are the
+        node ids of all brokers of this host, if it has several.
 
         Raise ConfigError or BadSettings if the settings are impossible, BrokerFailed or OSError if
         the machine refuses, and CorruptLog if the data on disk cannot be used.
         """
         lines = loggers or Loggers(runtime.clock, lambda line: None)
-        broker = cls(runtime, settings, registry or Registry(), lines, open_direct)
+        broker = cls(runtime, settings, lines, open_direct, shards)
         async with AsyncExitStack() as on_failure:
             on_failure.push_async_callback(broker.aclose)
             await broker._start(host_name or runtime.node)
@@ -233,12 +237,13 @@ class Broker:
         self._publisher.begin(node, self._log)
         warn_of_missing(node, self._log)
         node.replicas.deleted_topics = dict  # the logs are placed; it is not called again
-        self._refuse_failed(directories)
+        _refuse_failed(directories, self._places)
         await self._listen(node, host_name)
         membership = await self._join(node, controller, host_name)
         node.replicas.start(node.settings)
-        self._let_in(node.settings)
         membership.live()
+        await self._host.wait(self._runtime, self._publisher.image, self._ended)
+        self._let_in(node.settings)
         placement.live()
         if self._replication is not None:
             self._replication.live()
@@ -277,7 +282,7 @@ class Broker:
     def _open_controller(self, cluster_id: str) -> LocalController:
         controller = LocalController(
             self._runtime,
-            controller_config_of(self._settings, cluster_id, self._places.metadata),
+            controller_config_of(self._settings, cluster_id, self._places.metadata, self._host.ids),
             Audience(
                 self._publisher.on_image,
                 self._publisher.on_records,
@@ -361,16 +366,6 @@ class Broker:
             raise
         loading.result()
         self._is_loaded = True
-
-    def _refuse_failed(self, directories: LogDirectories) -> None:
-        """Fail if the metadata log's directory, or every log directory, is out of service."""
-        for each in directories.directories:
-            if each.failure is not None and each.path == self._places.metadata:
-                raise _failed(
-                    "the directory of the metadata log cannot be used", each.failure, each.path
-                )
-        if not directories.in_service():
-            raise BrokerFailed("no log directory is in service", directories=self._places.logs)
 
     def _effective_settings(self) -> Settings:
         node_id = self._settings[node_settings.node_id]
@@ -510,6 +505,7 @@ class Broker:
 
     def _on_brokers(self, image: Image) -> None:
         """Update the addresses of the other brokers, which may have changed."""
+        self._host.on_image(image)
         if self._replication is not None:
             self._replication.update(image)
         if self.remote_storage is not None:
@@ -640,6 +636,17 @@ class Broker:
         await close_audit(self._authorizer)
         if self._is_loaded and is_quiet:
             self._log.info("broker is closed")
+
+
+def _refuse_failed(directories: LogDirectories, places: Places) -> None:
+    """Fail if the metadata log's directory, or every log directory, is out of service."""
+    for each in directories.directories:
+        if each.failure is not None and each.path == places.metadata:
+            raise _failed(
+                "the directory of the metadata log cannot be used", each.failure, each.path
+            )
+    if not directories.in_service():
+        raise BrokerFailed("no log directory is in service", directories=places.logs)
 
 
 def _refuse_unbuilt(settings: Settings) -> None:

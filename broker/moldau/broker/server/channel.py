@@ -134,8 +134,8 @@ class LocalController:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is a whole cluster: it is the only voter, and no setting names
-        controllers on other nodes."""
+        """Whether this node is a whole cluster: it is the only voter, no setting names controllers
+        on other nodes, and its host has no other broker."""
         return self._is_sole_voter and not self._controller_config.has_others
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -54,13 +54,15 @@ class ControllerConfig:
     """The listener of other controllers that this node connects to: the first that the settings
     name."""
     has_others: bool = False
-    """Whether the settings name controllers on other nodes."""
+    """Whether the settings name controllers on other nodes, or this host has other brokers."""
     security: Callable[[Runtime], Security | None] = lambda runtime: None
     """Returns the encryption and the login of connections to other controllers."""
 
 
-def controller_config_of(settings: Settings, cluster_id: str, directory: str) -> ControllerConfig:
-    """Return the configuration from the settings."""
+def controller_config_of(
+    settings: Settings, cluster_id: str, directory: str, shards: Collection[int] = ()
+) -> ControllerConfig:
+    """Return the configuration from the settings. `shards` are the brokers of this host."""
     parsed = (parse_voter(text) for text in settings[rows.controller_quorum_voters])
     voters = [voter for voter in parsed if voter is not None]
     static = tuple(voter.node_id for voter in voters)
@@ -74,7 +76,7 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
         security=partial(to_controllers, settings),
         own=tuple((each.name, each.host, each.port) for each in advertised if each.host),
         listener=next(iter(listeners.controller_names), ""),
-        has_others=bool(voters) or bool(set(bootstrap) - own),
+        has_others=bool(voters) or bool(set(bootstrap) - own) or bool(shards),
         directory=directory,
         membership=Membership(settings[node_id], static),
         rules=Rules(
