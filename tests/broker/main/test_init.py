@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import stat
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from moldau.broker.server import Broker
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
 from moldau.cli.command import Exit
-from moldau.client import Admin, NewTopic, Producer, TokenAdmin
+from moldau.client import Admin, NewTopic, Producer, TokenAdmin, sync
 from moldau.client.base.file import load_settings
 from moldau.config import load_file, overrides
 from moldau.errors import ConfigError
@@ -24,9 +25,10 @@ from moldau.errors.codes import KafkaError
 from moldau.link.certificates import issue, make_authority
 from moldau.logging import Level, Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.node_processes import free_ports
+from moldau.runtime.node_processes import free_ports, free_ports_in_row
 from moldau.runtime.real_files import RealFiles
 from tests.broker.main.one_command import command_of, run
+from tests.broker.main.processes import moldau
 from tests.runtime.arena import play
 
 NOW_MS = 1_800_000_000_000
@@ -76,6 +78,37 @@ def test_a_node_is_made_that_only_its_admin_can_use(tmp_path: Path) -> None:
 
     play("asyncio", main)
     assert not [each for each in lines if password in each]
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_a_secured_node_of_two_shards(tmp_path: Path) -> None:
+    port = free_ports_in_row(3)
+    folder = tmp_path / "secured"
+    words = (str(folder), "--secure", "--port", str(port), "--shards", "2")
+    code, said = run(init, *words)
+    assert code == Exit.DONE
+    start = f"moldau broker start --config {folder}/server.properties --shards 2"
+    assert f"  start    {start}\n" in said
+    process = moldau(*start.split()[1:], home=tmp_path)
+    try:
+        assert process.stdout is not None
+        assert any(line.startswith("Ctrl-C") for line in process.stdout)
+        given = load_settings(folder / "admin.properties")
+        with sync.Admin(given) as admin:
+            admin.create_topics([NewTopic("t", 2, 1)])
+        with sync.Producer(given) as producer:
+            for partition in range(2):
+                assert producer.send_and_wait("t", b"value", partition=partition).offset == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+
+
+def test_ports_for_all_shards_are_needed(tmp_path: Path) -> None:
+    words = (str(tmp_path / "new"), "--secure", "--port", "65533", "--shards", "3")
+    assert command_of(init, *words)[0] == Exit.MISUSED
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from argparse import ArgumentParser, Namespace
 from base64 import b32encode
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.main.broker_command import SHARDS_MAX
 from moldau.broker.main.cert_command import AUTHORITY
 from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _LOCAL: Final = "localhost"
 _PORT: Final = 9092
-_PORTS_MAX: Final = 65_534
+_PORT_MAX: Final = 65_535
 _PASSWORD_BYTES: Final = 20
 _KEY_BYTES: Final = 40
 _MECHANISM: Final = "SCRAM-SHA-512"
@@ -50,10 +51,17 @@ class InitCommand:
         )
         parser.add_argument(
             "--port",
-            type=whole(1, _PORTS_MAX),
+            type=whole(1, _PORT_MAX - 1),
             default=_PORT,
             metavar="PORT",
             help=f"where clients connect; controllers at the next one (default: {_PORT})",
+        )
+        parser.add_argument(
+            "--shards",
+            type=whole(1, SHARDS_MAX),
+            default=1,
+            metavar="N",
+            help="brokers on this host, with ports in a row; controllers behind them (default: 1)",
         )
         parser.add_argument(
             "--admin", default="admin", metavar="NAME", help="the first user (default: admin)"
@@ -70,6 +78,8 @@ class InitCommand:
             )
         if not arguments.admin.isascii() or not arguments.admin.isalnum():
             raise UsageError("--admin: a name of ASCII letters and digits")
+        if arguments.port + arguments.shards > _PORT_MAX:
+            raise UsageError(f"--port {arguments.port}: the ports of all shards end above it")
         check_library()
         runtime = RealRuntime("init")
         folder = absolute_path(arguments.directory)
@@ -81,6 +91,7 @@ class InitCommand:
 
 
 def _make(runtime: Runtime, folder: str, arguments: Namespace) -> None:
+    from moldau.broker.main.shard_count import FOLDER
     from moldau.link.certificates import issue, make_authority
     from moldau.runtime.places import make_private_directory, write_private_text
 
@@ -96,28 +107,33 @@ def _make(runtime: Runtime, folder: str, arguments: Namespace) -> None:
     for each in (apart, folder):
         write_private_text(f"{each}/ca.pem", authority.certificate)
     write_private_text(f"{folder}/node.pem", node.key + node.certificate)
-    settings = server_text(folder, host, arguments.port, arguments.admin, password)
+    ports = range(arguments.port, arguments.port + arguments.shards)
+    settings = server_text(folder, host, ports, arguments.admin, password)
     settings += token_text(b32encode(runtime.random.randbytes(_KEY_BYTES)).decode().lower())
     write_private_text(f"{folder}/server.properties", settings)
     address = f"{host}:{arguments.port}"
     client = client_text(folder, address, arguments.admin, password)
     write_private_text(f"{folder}/admin.properties", client)
     write_private_text(f"{folder}/kcat.conf", kcat_text(folder, address, arguments.admin, password))
-    _format(runtime, f"{folder}/server.properties", arguments.admin, password)
+    first = f"{folder}/data/{FOLDER}0" if arguments.shards > 1 else f"{folder}/data"
+    _format(runtime, f"{folder}/server.properties", first, arguments.admin, password)
 
 
-def _format(runtime: Runtime, path: str, user: str, password: str) -> None:
-    """Format the data directory, with the credential of the admin in its first record."""
+def _format(runtime: Runtime, path: str, directory: str, user: str, password: str) -> None:
+    """Format the data directory of the node or of its first shard, with the credential of the admin
+    in its first record."""
     from moldau.broker.controller.bootstrap import bootstrap_records
     from moldau.broker.controller.storage import format_storage
     from moldau.broker.main.storage_scram import credential_of
     from moldau.broker.server.storage import plan_of
     from moldau.broker.settings import broker_settings
-    from moldau.config import load_file
+    from moldau.broker.settings.log import log_dirs
+    from moldau.config import load_file, overrides
     from moldau.ids import format_uuid, new_uuid
     from moldau.runtime.places import host_name
 
-    settings = broker_settings(load_file(runtime.files, path))
+    own = overrides({log_dirs.name: directory})
+    settings = broker_settings(load_file(runtime.files, path), own)
     given = f"{_MECHANISM}=[name={user},password={password}]"
     records = bootstrap_records(credentials=[credential_of(given, runtime.random.randbytes)])
     plan = plan_of(
@@ -136,19 +152,21 @@ def _jaas(user: str, password: str) -> str:
     return write_jaas(LoginModule("SCRAM", {"username": user, "password": password}))
 
 
-def server_text(folder: str, host: str, port: int, user: str, password: str) -> str:
-    """Return the settings of the node. It listens to the network if clients name its host."""
+def server_text(folder: str, host: str, ports: range, user: str, password: str) -> str:
+    """Return the settings of the node, whose shards have these ports. It listens to the network if
+    clients name its host."""
     bound = host if host == _LOCAL else ""
+    port, controller_port = ports.start, ports.stop
     return f"""\
 # Made by moldau init --secure. It holds the password of {user} and the key of tokens: keep it
 # private.
 process.roles=broker,controller
 node.id=1
-listeners=SASL_SSL://{bound}:{port},CONTROLLER://localhost:{port + 1}
+listeners=SASL_SSL://{bound}:{port},CONTROLLER://localhost:{controller_port}
 advertised.listeners=SASL_SSL://{host}:{port}
 listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL
 controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=localhost:{port + 1}
+controller.quorum.bootstrap.servers=localhost:{controller_port}
 security.inter.broker.protocol=SASL_SSL
 log.dirs={folder}/data
 
@@ -211,9 +229,10 @@ ssl.ca.location={folder}/ca.pem
 
 def _described(folder: str, arguments: Namespace) -> str:
     user, address = arguments.admin, f"{arguments.host}:{arguments.port}"
+    shards = f" --shards {arguments.shards}" if arguments.shards > 1 else ""
     return f"""\
 {folder} is a secured node: TLS, the user {user} (SCRAM), and access rules
-  start    moldau broker start --config {folder}/server.properties
+  start    moldau broker start --config {folder}/server.properties{shards}
   moldau   moldau topic list --command-config {folder}/admin.properties
   Java     kafka-topics.sh --bootstrap-server {address} \\
                --command-config {folder}/admin.properties --list
