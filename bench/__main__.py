@@ -132,6 +132,14 @@ def _named(area: str, found: Iterable[Change]) -> list[Change]:
 
 def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
     options = _parser().parse_args(arguments)
+    try:
+        return _measure(options, results)
+    except ModuleNotFoundError as error:
+        print(f"{error.name} is not installed: `make peers` brings the peers", file=sys.stderr)
+        return 2
+
+
+def _measure(options: argparse.Namespace, results: Path) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each broker compiles itself at its start
     known = area_names()
     if options.areas == ["all"]:
@@ -141,8 +149,14 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
         print(f"no such area: {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     machine = machine_line()
-    run = Run(options.rounds, options.rows, machine, results if options.write else None)
+    run = Run(
+        options.rounds or ROUNDS_DEFAULT, options.rows, machine, results if options.write else None
+    )
     if options.quick:
+        problem = _quick_problem(options)
+        if problem:
+            print(problem, file=sys.stderr)
+            return 2
         return run_quick(options.areas, Run(QUICK_ROUNDS, [], machine, None))
     all_met = True
     for area in options.areas or known:
@@ -168,6 +182,17 @@ def main(arguments: Sequence[str] | None = None, *, results: Path = RESULTS) -> 
     return 0 if all_met else 1
 
 
+def _quick_problem(options: argparse.Namespace) -> str:
+    """Return why these options do not go with --quick; empty if they do."""
+    if options.rows or options.rounds or options.write:
+        return "--quick has rows and rounds of its own, and keeps nothing"
+    missing = sorted(set(options.areas) - quick_rows().keys())
+    if missing:
+        areas = ", ".join(quick_rows())
+        return f"bench/quick.toml has no rows of {', '.join(missing)}; there are: {areas}"
+    return ""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=bench.__doc__)
     parser.add_argument(
@@ -180,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="measure only tables with titles that begin with NAME",
     )
-    parser.add_argument("--rounds", type=_positive, default=ROUNDS_DEFAULT, metavar="N")
+    parser.add_argument("--rounds", type=_positive, metavar="N")
     parser.add_argument(
         "--quick", action="store_true", help="measure the rows of bench/quick.toml, and compare"
     )

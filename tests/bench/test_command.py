@@ -153,3 +153,26 @@ def test_rows_that_do_not_exist_are_told_with_those_there_are(
 
     assert command.main(["area", "--rows", "counts"], results=results) == 2
     assert "area has no such rows; there are: count, 10 keys" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--rows", "x"], ["--rounds", "2"], ["--write"], ["nothing"]])
+def test_quick_refuses_what_it_would_leave_out(
+    monkeypatch: pytest.MonkeyPatch, results: Path, words: list[str]
+) -> None:
+    plant(monkeypatch, nothing=[table(goal=9.0)])
+    monkeypatch.setattr(command, "run_quick", lambda *_: pytest.fail("nothing is measured"))
+
+    assert command.main([*words, "--quick"], results=results) == 2
+
+
+def test_a_peer_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tables() -> list[Table]:
+        raise ModuleNotFoundError("No module named 'peer'", name="peer")
+
+    plant(monkeypatch, first=[])
+    monkeypatch.setattr(sys.modules["bench.first"], "tables", tables)
+
+    assert command.main(["first"], results=results) == 2
+    assert capsys.readouterr().err.startswith("peer is not installed: `make peers`")
