@@ -1,6 +1,6 @@
 """What one fetch of local records costs in instructions, as `bench.produce_path` counts a produce.
 
-    python -m bench.fetch_path [LOAD...] [--functions]
+    python -m bench.fetch_path [LOAD...] [--functions] [--bytecodes]
 
 | load        | a fetch, answered at once, of                          |
 |-------------|--------------------------------------------------------|
@@ -8,7 +8,8 @@
 | committed   | the same, for a consumer that reads committed records  |
 | empty       | nothing: it asks for the end of the log                |
 
-It has no goals and no page: run it before and after a change of the path.
+`--bytecodes` counts the bytecodes and the calls of Python functions instead, in a moment. It has no
+goals and no page: run it before and after a change of the path.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import argparse
 import asyncio
 import ctypes
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +29,7 @@ from bench.produce_path import (
     WARM_UP,
     DroppingTransport,
     connected,
+    executed,
     instructions,
     repeat,
 )
@@ -54,8 +57,9 @@ def fetch_request(offset: int, *, is_committed: bool) -> bytes:
     return request_bytes(request, _VERSION)
 
 
-async def run(name: str, switch: ctypes.CDLL) -> None:
-    """Fetch `COUNTED` times."""
+@asynccontextmanager
+async def prepared(name: str) -> AsyncIterator[Callable[[], None]]:
+    """Yield a function that fetches once. It was called before."""
     records = batch_of([bytes(100)] * _RECORDS)
     frame = fetch_request(_RECORDS if name == "empty" else 0, is_committed=name == "committed")
     async with EmbeddedBroker() as broker:
@@ -76,20 +80,39 @@ async def run(name: str, switch: ctypes.CDLL) -> None:
         repeat(fetch, WARM_UP)
         has_records = len(transport.last) > len(records)
         assert has_records is (name != "empty"), "the answer is another one"
+        yield fetch
+        peer.close()
+
+
+async def run(name: str, switch: ctypes.CDLL) -> None:
+    """Fetch `COUNTED` times."""
+    async with prepared(name) as fetch:
         switch.begin()
         repeat(fetch, COUNTED)
         switch.end()
-        peer.close()
+
+
+async def bytecodes(name: str) -> tuple[int, int]:
+    """Return the bytecodes of a fetch, and its calls of Python functions."""
+    async with prepared(name) as fetch:
+        return executed(fetch)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.fetch_path")
     parser.add_argument("loads", nargs="*")
     parser.add_argument("--functions", action="store_true")
+    parser.add_argument("--bytecodes", action="store_true")
     parser.add_argument("--library", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.library:
         asyncio.run(run(given.loads[0], ctypes.CDLL(given.library)))
+        return
+    if given.bytecodes:
+        print("| load | bytecodes | calls |\n|-|-:|-:|")
+        for load in given.loads or LOADS:
+            ran, called = asyncio.run(bytecodes(load))
+            print(f"| {load} | {ran:,} | {called} |", flush=True)
         return
     print("| load | instructions a request |\n|-|-:|")
     with tempfile.TemporaryDirectory() as name:

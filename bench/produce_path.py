@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from bench.broker_load import write_payload
@@ -135,6 +136,27 @@ async def run(name: str, switch: ctypes.CDLL | None) -> float:
 def repeat(act: Callable[[], None], count: int) -> None:
     for _ in range(count):
         act()
+
+
+def executed(act: Callable[[], None]) -> tuple[int, int]:
+    """Return the bytecodes that `act` runs, and its calls of Python functions. Both depend on the
+    version of Python, and on nothing else."""
+    bytecodes = calls = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal bytecodes, calls
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        bytecodes += event == "opcode"
+        calls += event == "call"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return bytecodes, calls
 
 
 def instructions(name: str, folder: Path, show: bool, module: str = "bench.produce_path") -> float:

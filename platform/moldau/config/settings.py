@@ -56,7 +56,7 @@ class SettingDescription:
 class Settings:
     """Checked values by their rows: `settings[log_segment_bytes]` is an int."""
 
-    __slots__ = ("_chosen", "_layers", "_others", "notices", "others", "table")
+    __slots__ = ("_chosen", "_layers", "_others", "_values", "notices", "others", "table")
 
     def __init__(
         self,
@@ -73,8 +73,17 @@ class Settings:
         self.notices = notices  # notes for the user, although nothing is wrong
         self._layers = layers
         self._chosen = dict(chosen)
+        self._values: dict[Row, Any] = {}
+        """The values that were read before: some are read for every request."""
 
     def __getitem__(self, setting: Setting[V]) -> V:
+        try:
+            value: V = self._values[setting]
+        except KeyError:
+            value = self._values[setting] = self._find(setting)
+        return value
+
+    def _find(self, setting: Setting[V]) -> V:
         assert setting in self.table, f"{setting} is not in this table"
         chosen = self._chosen.get(setting.name)
         if chosen is not None:

@@ -77,12 +77,14 @@ class Arrival:
     """The buffers of the response, once it exists; an empty list if none is sent."""
 
     def decode(self, budget: int = DECODE_BUDGET) -> Request:
-        """Return the decoded request; views in it share the frame's memory.
+        """Return the decoded request; views in it share the frame's memory. The caller may let
+        MalformedMessage through: the connection is closed then.
 
         Bytes behind it are ignored, as Kafka does: librdkafka 2.16 requests the metadata of all
         topics with four bytes for its null array where one is right, so that three are left over.
         """
         assert self.problem is None
+        assert self.body is not None, "decoded after `serve` returned, and not kept"
         request: Request = _request_codec(self.key).decode_start(self.body, self.version, budget)
         return request
 

@@ -46,16 +46,14 @@ def response_frame(correlation_id: int, header_version: int, body: Sequence[Any]
         if header_version:
             return [_TAGGED(5 + len(whole), correlation_id) + whole]
         return [_PLAIN(4 + len(whole), correlation_id) + whole]
-    if header_version:
-        return _framed(_TAGGED(5 + sum(map(len, body)), correlation_id), body)
-    return _framed(_PLAIN(4 + sum(map(len, body)), correlation_id), body)
+    size = sum(map(len, body))
+    start = (
+        _TAGGED(5 + size, correlation_id) if header_version else _PLAIN(4 + size, correlation_id)
+    )
+    return [start + body[0], *body[1:]]
 
 
 def request_frame(header: bytes, body: Sequence[Any]) -> list[Any]:
     """Return the buffers of a request whose header is already encoded."""
     size = len(header) + sum(map(len, body))
     return [size.to_bytes(4, "big") + header + body[0], *body[1:]]
-
-
-def _framed(start: bytes, body: Sequence[Any]) -> list[Any]:
-    return [start + body[0], *body[1:]]

@@ -25,6 +25,9 @@ TEXT: list[Unpack] = [Struct("0s").unpack_from] + [
 # Creates an instance whose slots are still empty.
 NEW = object.__new__
 
+JOINED_BYTES_MAX = 4096
+"""The largest bytes that are copied where they could be a piece of their own."""
+
 SHORT: list[bytes] = [bytes((value,)) for value in range(128)]
 
 
@@ -169,6 +172,8 @@ def varint_bytes(n: int) -> bytes:
     """Return the unsigned varint of `n`."""
     if n < 128:
         return SHORT[n]
+    if n < 1 << 14:
+        return bytes((n & 127 | 128, n >> 7))
     parts = bytearray()
     while n > 127:
         parts.append(n & 127 | 128)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EIO
 from random import Random
 from typing import Any
 
@@ -54,7 +55,7 @@ def answered(sent: Sent) -> FetchResponse:
 @serving()
 async def test_every_version_gives_the_bytes_and_the_marks_of_the_log(at: Serving) -> None:
     topic_id = at.create("t")
-    put(at, batch(3))
+    put(at, batch(3, size=2_000))
     put(at, batch(2))
     log = at.partition("t").log
     for version in VERSIONS:
@@ -68,6 +69,39 @@ async def test_every_version_gives_the_bytes_and_the_marks_of_the_log(at: Servin
         assert data.aborted_transactions is None
         assert data.preferred_read_replica == -1
         assert answered(sent).session_id == 0
+
+
+@serving()
+async def test_the_records_of_a_small_response_leave_in_one_piece(at: Serving) -> None:
+    at.create("t")
+    put(at, batch(3))
+    sent = at.send(fetch(("t", want())), 12)
+    assert (
+        bytes(fetched(answered(sent))["t", 0].records) == at.partition("t").log.read(0, 99).read()
+    )
+    assert not sent.has_slices
+
+
+@serving()
+async def test_a_file_that_cannot_be_read_is_left_to_the_connection(at: Serving) -> None:
+    at.create("t")
+    put(at, batch(3))
+
+    reads = iter([OSError(EIO, "bad sector")])
+    read = LogSlice.read
+
+    def read_later(self: LogSlice) -> bytes:
+        for error in reads:
+            raise error
+        return read(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LogSlice, "read", read_later)
+        sent = at.send(fetch(("t", want())), 12)
+    assert sent.has_slices
+    assert (
+        bytes(fetched(answered(sent))["t", 0].records) == at.partition("t").log.read(0, 99).read()
+    )
 
 
 @serving()

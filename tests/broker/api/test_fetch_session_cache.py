@@ -219,14 +219,14 @@ def test_a_reader_of_a_session_knows_what_a_reader_of_full_fetches_knows(
             rows.append((key, wanted, data))
         with_records = [row[0] for row in rows if row[2].records]
         told = list(session.select(rows))
-        for _, data in told:
+        for _, _, data in told:
             known[data.partition_index] = (
                 data.high_watermark,
                 data.log_start_offset,
                 data.error_code,
             )
         assert known == truth
-        assert len({data.partition_index for _, data in told}) == len(told)
+        assert len({data.partition_index for _, _, data in told}) == len(told)
         order = list(session.partitions)
         assert order[len(order) - len(with_records) :] == with_records
 

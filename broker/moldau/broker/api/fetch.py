@@ -1,7 +1,8 @@
 """Fetch: answers at once if enough can be read, otherwise when more is available or the time is up.
 
 Invariants:
-* Records are slices of files throughout. No code here reads a byte of them.
+* Records are slices of files, and no code here looks at a byte of them. Those of a small response
+  are read when it is answered, because one piece costs less to send than a slice between two.
 * A response has at most `max_bytes` of records (the smaller of the request's and the broker's
   limit), and of each partition at most the partition's own limit. But the first partition that has
   records returns one whole batch of any size, so that every client makes progress.
@@ -26,8 +27,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
-from moldau.broker.api.fetch_reader import NO_EPOCH, FetchReader, Row
-from moldau.broker.api.fetch_session import Key, PartitionRow, RequestedFetch
+from moldau.broker.api.fetch_reader import NO_EPOCH, FetchReader
+from moldau.broker.api.fetch_session import Key, RequestedFetch, Row
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import (
     UNKNOWN_TOPICS,
@@ -37,6 +38,7 @@ from moldau.broker.api.refusal import (
 from moldau.broker.api.refused import refused_response
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.api.rights.fetch import GuardedReader
+from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.partition import READ_COMMITTED
 from moldau.broker.settings.tiered import remote_fetch_max_wait_ms
@@ -52,12 +54,12 @@ from moldau.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from moldau.protocol.wire import JOINED_BYTES_MAX
 from moldau.records import HEADER_BYTES
 
 if TYPE_CHECKING:
     from moldau.broker.api.fetch_session_cache import FetchContext
     from moldau.broker.api.follower_view import FollowerView, Watch
-    from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
     from moldau.protocol.declare import Response
 
@@ -77,7 +79,7 @@ _new_response = maker_of(FetchResponse, "session_id", "responses")
 
 def serve(node: Node, request: ApiRequest) -> None:
     """Handle a Fetch request; see the module."""
-    message = cast(FetchRequest, request.decode())
+    message: FetchRequest = request.decode()  # type: ignore[assignment] # by its key
     version = request.arrival.version
     if node.authorizer.allows_all:
         reader = FetchReader(node, message, version)
@@ -122,8 +124,9 @@ class _Watched:
         self.partition = partition
         self.bound = bound
         self.size = size
-        self.high_watermark = partition.high_watermark
-        self.log_start_offset = partition.log_start_offset
+        log = partition.offsets
+        self.high_watermark = log.high_watermark
+        self.log_start_offset = log.log_start_offset
 
     @classmethod
     def settled(cls, wanted: RequestedFetch, partition: Partition) -> _Watched:
@@ -258,17 +261,16 @@ class Fetch(DelayedAnswer):
         self._size = 0
         self._is_urgent = False
         view = self._view
-        before = {id(each.wanted) for each in self._watched} if view is None else None
         watched: list[_Watched] = []
-        self._watched = watched
+        before, self._watched = self._watched, watched
         rows: list[Row] = []
         for key, wanted in self._due():
             try:
                 partition = reader.find(wanted)
                 data, size, bound = self._read_one(partition, wanted, left, is_first)
             except KafkaError as error:
-                if before is not None:
-                    was_there = id(wanted) in before
+                if view is None:
+                    was_there = any(each.wanted is wanted for each in before)
                 else:
                     was_there = self._waiting is not None and wanted.watch.partition is not None
                     wanted.watch.release()
@@ -319,6 +321,7 @@ class Fetch(DelayedAnswer):
             data.preferred_read_replica = nearby
             return data, 0, bound
         records: LogSlice | bytes = b""
+        size = 0
         diverging = None
         if asked.last_fetched_epoch >= 0:
             diverging = _divergence(partition, wanted)
@@ -336,10 +339,10 @@ class Fetch(DelayedAnswer):
             if isinstance(found, LaterSlice):
                 self._later[wanted] = found
                 if found.has_come and (taken := found.take(max_bytes, is_first)).size_bytes:
-                    records = taken
+                    records, size = taken, taken.size_bytes
                     self._is_urgent = True
             elif found.size_bytes:
-                records = found
+                records, size = found, found.size_bytes
                 if not found.is_newest:
                     self._is_urgent = True
         else:
@@ -362,7 +365,7 @@ class Fetch(DelayedAnswer):
         )
         if diverging is not None:
             data.diverging_epoch = diverging
-        return data, len(records), bound
+        return data, size, bound
 
     def _refused(
         self, wanted: RequestedFetch, error: KafkaError, *, was_there: bool
@@ -464,18 +467,15 @@ class Fetch(DelayedAnswer):
 
     def _is_over_quota(self, rows: list[Row]) -> bool:
         """Whether the client must wait for the records, and gets an empty response (KIP-219)."""
-        reader = self._reader
-        quotas = reader.node.quotas
-        if not quotas.is_limiting or reader.is_follower:
-            return False
         size = sum(len(data.records or b"") for _, _, data in rows)
-        return size > 0 and quotas.holds_fetch(self.request, size)
+        return size > 0 and self._reader.node.quotas.holds_fetch(self.request, size)
 
     def _answer(self, rows: list[Row]) -> None:
-        node = self._reader.node
+        reader = self._reader
+        node, is_follower = reader.node, reader.is_follower
         now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
         try:
-            if self._is_over_quota(rows):
+            if node.quotas.is_limiting and not is_follower and self._is_over_quota(rows):
                 self.answer(_new_response(self._context.hold(), []))
                 return
             session_id, told_rows = self._context.conclude(rows, now_ms)
@@ -484,12 +484,14 @@ class Fetch(DelayedAnswer):
             refusal.session_id = cast(int, error.context["session_id"])
             self.answer(refusal)
             return
-        if self._reader.is_follower:
-            self._reader.note_sent(rows)
+        if is_follower:
+            reader.note_sent(rows)
         if rows:
             self._count()
+        if 0 < self._size <= JOINED_BYTES_MAX:
+            _read_records(rows)
         response = _new_response(session_id, _by_topic(told_rows))
-        if self._is_urgent and self._reader.version >= _LEADERS_SINCE:
+        if self._is_urgent and reader.version >= _LEADERS_SINCE:
             _name_leaders(node, self.request, response)
         self.answer(response)
 
@@ -526,12 +528,25 @@ def _aborted(
     ]
 
 
-def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
+def _read_records(rows: list[Row]) -> None:
+    """Read the records of a small response, so that it leaves in one piece."""
+    for _, _, data in rows:
+        records = data.records
+        if isinstance(records, LogSlice):
+            try:
+                found = records.read()
+            except OSError:
+                return  # the connection reads the slice again, and closes
+            if len(found) == records.size_bytes:
+                data.records = found
+
+
+def _by_topic(rows: Iterable[Row]) -> list[FetchableTopicResponse]:
     """Group the partitions by topic, in their order. Only adjacent partitions are merged."""
     topics: list[FetchableTopicResponse] = []
     name: str | None = None
     topic_id = b""
-    for wanted, data in rows:
+    for _, wanted, data in rows:
         if wanted.topic != name or wanted.topic_id != topic_id:
             name, topic_id = wanted.topic, wanted.topic_id
             partitions = [data]

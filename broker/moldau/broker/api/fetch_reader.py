@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.api.fetch_session import Key, RequestedFetch
+from moldau.broker.api.fetch_session import RequestedFetch, Row
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import UNKNOWN_TOPICS, client_error, client_error_by_id, superseded
 from moldau.broker.replication.partition import LOG_END, READ_COMMITTED, READ_UNCOMMITTED
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings.replication import RACK_AWARE, replica_selector_class
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.messages.fetch import FetchRequest, PartitionData
+from moldau.protocol.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
@@ -49,9 +49,6 @@ _TOPIC_IDS_SINCE: Final = 13
 _REPLICA_STATE_SINCE: Final = 15
 _NS_PER_MS: Final = 1_000_000
 
-Row = tuple[Key, RequestedFetch, PartitionData]
-"""A partition of the request, and the response for it."""
-
 
 class FetchReader:
     """The client or follower that reads, and its limits for all partitions of a request."""
@@ -77,8 +74,8 @@ class FetchReader:
         self.uses_topic_ids = version >= _TOPIC_IDS_SINCE
         self.replica_epoch = NO_BROKER_EPOCH
         if version >= _REPLICA_STATE_SINCE:
-            self.replica_id = message.replica_state.replica_id
-            self.replica_epoch = message.replica_state.replica_epoch
+            state = message.replica_state
+            self.replica_id, self.replica_epoch = state.replica_id, state.replica_epoch
         else:
             self.replica_id = message.replica_id
         self.is_follower = self.replica_id >= 0

@@ -161,22 +161,22 @@ class FetchSession:
         if self.view is not None:
             self.view.close()
 
-    def select(
-        self, rows: Iterable[tuple[Key, RequestedFetch, PartitionData]]
-    ) -> Iterator[PartitionRow]:
+    def select(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that the response must have. Partitions with records go to the end."""
         partitions = self.partitions
-        for key, wanted, data in rows:
+        for row in rows:
+            key, wanted, data = row
             if wanted.tell(data):
                 if data.records and partitions.get(key) is wanted:
                     del partitions[key]
                     partitions[key] = wanted
                     self._go_last(wanted)
-                yield wanted, data
+                yield row
 
 
 EvictionKey: TypeAlias = tuple[bool, int, int]
-PartitionRow: TypeAlias = tuple[RequestedFetch, PartitionData]
+Row: TypeAlias = tuple[Key, RequestedFetch, PartitionData]
+"""A partition of the request, and the response for it."""
 
 
 def next_epoch(epoch: int) -> int:

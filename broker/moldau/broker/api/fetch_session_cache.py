@@ -25,15 +25,15 @@ from moldau.broker.api.fetch_session import (
     EvictionKey,
     FetchSession,
     Key,
-    PartitionRow,
     RequestedFetch,
+    Row,
     forgotten_by,
     next_epoch,
     wanted_by,
 )
 from moldau.broker.api.follower_view import FollowerView
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.protocol.messages.fetch import FetchRequest, PartitionData
+from moldau.protocol.messages.fetch import FetchRequest
 
 if TYPE_CHECKING:
     from random import Random
@@ -98,9 +98,7 @@ class FetchContext:
             raise _wrong_epoch(session, self._epoch)
         return session.session_id
 
-    def conclude(
-        self, rows: list[tuple[Key, RequestedFetch, PartitionData]], now_ms: int
-    ) -> tuple[int, Iterable[PartitionRow]]:
+    def conclude(self, rows: list[Row], now_ms: int) -> tuple[int, Iterable[Row]]:
         """Return the session id and the rows of the response. Raise KafkaError if the session has
         continued meanwhile, which happens only if a client does not wait for its response."""
         session = self._session
@@ -109,7 +107,7 @@ class FetchContext:
                 raise _wrong_epoch(session, self._epoch)
             return session.session_id, session.select(rows)
         if self._sessions is None:
-            return NO_SESSION, [(wanted, data) for _, wanted, data in rows]
+            return NO_SESSION, rows
         for _, wanted, data in rows:
             wanted.tell(data)
         session_id = self._sessions.create(
@@ -118,7 +116,7 @@ class FetchContext:
             uses_topic_ids=self._uses_topic_ids,
             is_privileged=self._is_privileged,
         )
-        return session_id, [(wanted, data) for _, wanted, data in rows]
+        return session_id, rows
 
 
 class FetchSessions:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.offset_lookup import LargeLookup, OffsetAt, find_offset
+from moldau.broker.log.segment import Segment
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.log.state import LogState
 from moldau.broker.log.transaction_index import AbortedTransaction, collect_aborted
@@ -56,15 +57,19 @@ class SegmentsReader:
             return LogSlice(None, active.size_bytes, 0)
         state.owner.files.make_room()
         try:
-            index = segments.index_of(offset)
-            found = segments[index].find(offset)
-            while found is None and index + 1 < len(segments):
+            is_active = offset >= active.base_offset
+            index = len(segments) - 1 if is_active else segments.index_of(offset)
+            segment = active if is_active else segments[index]
+            found = segment.find(offset)
+            while found is None and segment is not active:
                 index += 1
-                found = segments[index].find(offset)
+                segment = segments[index]
+                found = segment.find(offset)
             if found is None or found.base_offset >= upper:
                 return LogSlice(None, active.size_bytes, 0)
-            segment = segments[index]
-            size = self._position_of_bound(index, upper) - found.position
+            size = segment.size_bytes - found.position
+            if upper < segment.next_offset:
+                size = self._position_of_bound(segment, upper) - found.position
         except OSError as error:
             state.fail(error)
         except CorruptRecord as error:
@@ -75,13 +80,9 @@ class SegmentsReader:
             size = max_bytes
         return LogSlice(segment.log_file.source(), found.position, size, segment is active)
 
-    def _position_of_bound(self, index: int, upper: int) -> int:
+    def _position_of_bound(self, segment: Segment, upper: int) -> int:
         """Return the position in a segment where the batches below the offset `upper` end."""
-        segments = self._state.segments
-        segment = segments[index]
-        if upper >= segments.end_of(index):
-            return segment.size_bytes
-        bound, base, version = self._bound, segment.base_offset, segments.version
+        bound, base, version = self._bound, segment.base_offset, self._state.segments.version
         if bound[0] == upper and bound[1] == base and bound[2] == version:
             return bound[3]
         found = segment.find(upper)

@@ -75,7 +75,9 @@ class LogSlice:
 
     def read_at(self, start: int, size: int) -> bytes:
         """Read a part of the slice. `start` counts from the slice's start."""
-        size = min(size, self.size_bytes - start)
+        left = self.size_bytes - start
+        if size > left:
+            size = left
         if size <= 0 or self.source is None:
             return b""
         return self.source.file.read_at(self.position + start, size)

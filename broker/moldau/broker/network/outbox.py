@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from errno import EIO
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -77,10 +77,16 @@ class Outbox:
         """Remove and return about the next `size` bytes, at least one part. A buffer is never
         split."""
         parts = self._parts
-        if self.held_bytes == self.size <= size and not self._next:
+        if self.size <= size and not self._next and not self._done:
+            whole: Sequence[Any] = parts
+            if self.held_bytes != self.size:
+                whole = [
+                    part if isinstance(part, _BUFFERS) else _read(part, 0, len(part))
+                    for part in parts
+                ]
             self._parts = []
             self.size = self.held_bytes = 0
-            return parts  # type: ignore[return-value]
+            return whole
         taken: list[Buffer] = []
         room = size
         while room > 0 and self._next < len(parts):
@@ -90,18 +96,16 @@ class Outbox:
                 self.held_bytes -= len(part)
                 taken.append(part)
             else:
-                taken.append(self._read(part, room))
+                taken.append(self._read_on(part, room))
             room -= len(taken[-1])
         self.size -= size - room
         self._forget_what_is_gone()
         return taken
 
-    def _read(self, part: FileSlice, room: int) -> bytes:
+    def _read_on(self, part: FileSlice, room: int) -> bytes:
         left = len(part) - self._done
         wanted = left if left <= room + room // _TAIL_SHARE else room
-        data = part.read_at(self._done, wanted)
-        if len(data) != wanted:
-            raise OSError(EIO, f"a slice ends {wanted - len(data)} bytes early")
+        data = _read(part, self._done, wanted)
         if wanted == left:
             self._next += 1
             self._done = 0
@@ -114,6 +118,8 @@ class Outbox:
     def leads_to_slice(self, size: int) -> bool:
         """Whether the next part is a large slice, a slice that was begun, or a buffer before such a
         slice."""
+        if self.size < size and not self._done:
+            return False
         at = self._next
         parts = self._parts
         if at == len(parts):
@@ -166,3 +172,10 @@ class Outbox:
         """Forget all parts."""
         self._parts = []
         self._next = self._done = self.size = self.held_bytes = 0
+
+
+def _read(part: FileSlice, start: int, size: int) -> bytes:
+    data = part.read_at(start, size)
+    if len(data) != size:
+        raise OSError(EIO, f"a slice ends {size - len(data)} bytes early")
+    return data

@@ -30,11 +30,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from moldau.broker.decision.context import RequestContext, shown_host
 from moldau.broker.network.holds import ORDER
 from moldau.protocol.connection import Arrival
-from moldau.protocol.limits import DECODE_BUDGET
 
 if TYPE_CHECKING:
     from moldau.broker.network.shell import Connection
-    from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
     from moldau.protocol.versions import Versions
 
@@ -83,12 +81,6 @@ class Request(Arrival):
         """Whether the connection is lost. An answer is not sent then, but does no harm."""
         return self.connection.is_lost
 
-    def decode(self, budget: int = DECODE_BUDGET) -> Message:
-        """Decode the message. The caller may let MalformedMessage through: the connection is closed
-        then."""
-        assert self.body is not None, "decoded after `serve` returned, and not kept"
-        return Arrival.decode(self, budget)
-
     def keep(self) -> None:
         """Keep the body until the answer. Call it within `serve` and before `decode`, because views
         of what was decoded earlier do not move."""
@@ -118,8 +110,9 @@ class Request(Arrival):
         connection = self.connection
         try:
             if not connection.is_lost:
-                if connection.throttle is not None:
-                    self._throttle(response)
+                throttle = connection.throttle
+                if throttle is not None and (wait_ms := throttle(self, response)) > 0:
+                    self._mute(wait_ms, response)
                 connection.send(connection.protocol.answer(self, response))
         finally:
             if connection.order_holder is self:
@@ -132,8 +125,9 @@ class Request(Arrival):
         """Finish the request without a response (a produce with acks=0)."""
         connection = self.connection
         if not connection.is_lost:
-            if connection.throttle is not None:
-                self._throttle(None)
+            throttle = connection.throttle
+            if throttle is not None and (wait_ms := throttle(self, None)) > 0:
+                self._mute(wait_ms)
             connection.send(connection.protocol.answer_nothing(self))
         if connection.order_holder is self:
             self.release_order()
@@ -146,16 +140,13 @@ class Request(Arrival):
         if not self._kept_bytes:
             self.body = None
 
-    def _throttle(self, response: Response | None) -> None:
+    def _mute(self, wait_ms: int, response: Response | None = None) -> None:
         """Tell the client how long to wait, and read nothing from it meanwhile: an old client, or
         a hostile one, does not wait by itself."""
+        if response is not None:
+            response.throttle_time_ms = wait_ms  # type: ignore[attr-defined] # the common field
         connection = self.connection
-        assert connection.throttle is not None
-        wait_ms = connection.throttle(self, response)
-        if wait_ms > 0:
-            if response is not None:
-                response.throttle_time_ms = wait_ms  # type: ignore[attr-defined] # the common field
-            connection.acceptor.reactor.mute(connection, wait_ms / 1000)
+        connection.acceptor.reactor.mute(connection, wait_ms / 1000)
 
     def _give_back(self) -> None:
         self.connection.share.give_back(self._kept_bytes)

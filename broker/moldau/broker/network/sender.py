@@ -93,9 +93,10 @@ class Sender:
         transport, outbox = self.transport, self.outbox
         if transport is None:
             return
-        if outbox.held_bytes == outbox.size <= self._joined_max and not self.is_blocked:
-            self._sent_bytes.value += outbox.size
-            parts = outbox.take(self._joined_max)
+        size = outbox.size
+        if size <= self._joined_max and not self.is_blocked:
+            parts = outbox.take(size)
+            self._sent_bytes.value += size
             if parts:
                 transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
             return

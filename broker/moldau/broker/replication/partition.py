@@ -187,10 +187,11 @@ class Partition:
             if current_leader_epoch > epoch:
                 code = ErrorCode.UNKNOWN_LEADER_EPOCH
             raise KafkaError(code, **_facts(self), epoch=current_leader_epoch, our_epoch=epoch)
-        self._check_readable(must_lead=must_lead)
+        if self._leader is None:
+            self._check_following(must_lead=must_lead)
 
-    def _check_readable(self, *, must_lead: bool = False) -> None:
-        if self._leader is None and (must_lead or not self.is_following):
+    def _check_following(self, *, must_lead: bool = False) -> None:
+        if must_lead or not self.is_following:
             raise self._refused()
 
     def append_usual(self, records: Buffer, acks: int, now_ms: int) -> AppendedFields | None:
@@ -285,7 +286,8 @@ class Partition:
     def fetch_bound(self, isolation_level: int, is_follower: bool) -> int:
         """Return the offset before which the reader may read. A consumer may also read from a
         follower: call `check_epoch` before."""
-        self._check_readable(must_lead=is_follower)
+        if self._leader is None:
+            self._check_following(must_lead=is_follower)
         log = self.log.state
         if is_follower:
             return log.log_end_offset
@@ -309,7 +311,8 @@ class Partition:
         is another replica, OFFSET_MOVED_TO_TIERED_STORAGE; or the reason why this replica cannot
         be read.
         """
-        self._check_readable()
+        if self._leader is None:
+            self._check_following()
         try:
             return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
         except KafkaError as error:

@@ -129,10 +129,13 @@ class Replicas:
     def readable(self, topic: str, index: int) -> Partition:
         """Return a partition like `partition`, or one that follows its leader: consumers may read
         there (KIP-392)."""
-        hosted = self._hosted.get((topic, index))
-        if hosted is not None and hosted.is_following:
-            return hosted
-        return self.partition(topic, index)
+        place = topic, index
+        found = self._serving.get(place)
+        if found is None:
+            found = self._hosted.get(place)
+            if found is None or not found.is_following:
+                return self.partition(topic, index)
+        return found
 
     def readable_by_id(self, topic_id: Uuid, index: int) -> Partition:
         """Return a partition like `readable`. Raise UNKNOWN_TOPIC_ID for an unknown id."""

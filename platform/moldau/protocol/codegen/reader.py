@@ -209,14 +209,22 @@ class _Reader:
             self.source.emit(f"n, p = {varint}(data, p, n)", path)
 
     def array(self, element: Scalar | StructSpec, target: str, form: Form, path: Path) -> None:
+        """Read an array. An empty one, as many are, costs two comparisons. A compact count is one
+        more than the number of elements."""
         source = self.source
-        self.length(form, path)
+        if form.compact:
+            self.varint(path)
+        else:
+            self.prefix("i", path)
+        empty = int(form.compact)
         least = least_size(element, self.version, compact=form.compact)
         assert least > 0, f"elements of {path} in {self.spec.name} have no size"
-        with self.unless_null(target, form, path):
-            bad_count = source.use("bad_count", wire.bad_count)
+        bad_count = source.use("bad_count", wire.bad_count)
+        with self.branch(f"if n > {empty}:", path):
+            if form.compact:
+                source.emit("n -= 1", path)
             size = f"n * {least}" if least > 1 else "n"
-            with source.block(f"if not 0 <= {size} <= end - p:", path):
+            with source.block(f"if {size} > end - p:", path):
                 source.emit(f"raise {bad_count}(n, end - p)", path)
             source.emit(f"limit -= n * {(element_cost(element, self.version) >> 2) + 1}", path)
             self.check_budget("p", path)
@@ -224,6 +232,13 @@ class _Reader:
                 self.numbers(element, target, path)
             else:
                 self.elements(element, target, path)
+        with source.block(f"elif n == {empty}:", path):
+            source.emit(f"{target} = []", path)
+        if form.nullable:
+            with source.block(f"elif n == {empty - 1}:", path):
+                source.emit(f"{target} = None", path)
+        with source.block("else:", path):
+            source.emit(f"raise {bad_count}(n - {empty}, end - p)", path)
 
     def numbers(self, kind: Scalar, target: str, path: Path) -> None:
         if kind is UUID:

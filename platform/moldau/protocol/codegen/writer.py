@@ -183,10 +183,13 @@ class _Writer:
         source = self.source
         self.sized("content", value, 'b""', form, path)
         if self.apart and self.parts == "parts" and (kind is RECORDS or kind is BYTES_VIEW):
-            with source.block("if content:", path):
+            is_apart = f"n > {wire.JOINED_BYTES_MAX} or type(content) is not bytes"
+            with source.block(f"if n > {int(form.compact)} and ({is_apart}):", path):
                 source.emit('pieces.append(b"".join(parts))', path)
                 source.emit("pieces.append(content)", path)
                 source.emit("parts.clear()", path)
+            with source.block(f"elif n > {int(form.compact)}:", path):
+                source.emit(f"{self.parts}.append(content)", path)
         else:
             source.emit(f"{self.parts}.append(content)", path)
 
@@ -239,22 +242,33 @@ class _Writer:
             self.pending.append(Pending("", "x", path))
             return
         source = self.source
-        tagged = source.fresh("tagged")
-        source.emit(f"{tagged} = []", path)
         pending, parts = self.pending, self.parts
-        for field in fields:
-            value, field_path = f"{variable}.{field.name}", (*path, field.name)
-            with source.block(f"if {self.differs(field, variable)}:", field_path):
-                self.pending, self.parts = [], source.fresh(f"{field.name}_parts")
-                source.emit(f"{self.parts} = []", field_path)
-                self.field(field, value, field_path)
-                self.flush()
-                write_tag = source.use("write_tag", wire.write_tag)
-                source.emit(f"{tagged}.append({write_tag}({field.tag}, {self.parts}))", field_path)
-        self.pending, self.parts = pending, parts
-        self.pending.append(Pending(f"len({tagged})", "B", path))
+        conditions = [self.differs(field, variable) for field in fields]
+        source.emit("if (", path)
+        for number, (field, condition) in enumerate(zip(fields, conditions, strict=True)):
+            source.emit(f"    {'or ' if number else ''}{condition}", (*path, field.name))
+        with source.block("):", path):
+            tagged = source.fresh("tagged")
+            source.emit(f"{tagged} = []", path)
+            for field, condition in zip(fields, conditions, strict=True):
+                with source.block(f"if {condition}:", (*path, field.name)):
+                    self.tag(field, f"{variable}.{field.name}", tagged, (*path, field.name))
+            self.pending, self.parts = [*pending, Pending(f"len({tagged})", "B", path)], parts
+            self.flush()
+            source.emit(f"{self.parts} += {tagged}", path)
+        with source.block("else:", path):
+            self.pending = [*pending, Pending("", "x", path)]
+            self.flush()
+
+    def tag(self, field: FieldSpec, value: str, tagged: str, path: Path) -> None:
+        """Append the tagged field to the list `tagged`."""
+        source = self.source
+        self.pending, self.parts = [], source.fresh(f"{field.name}_parts")
+        source.emit(f"{self.parts} = []", path)
+        self.field(field, value, path)
         self.flush()
-        source.emit(f"{self.parts} += {tagged}", path)
+        write_tag = source.use("write_tag", wire.write_tag)
+        source.emit(f"{tagged}.append({write_tag}({field.tag}, {self.parts}))", path)
 
     # Pieces
 
