@@ -110,8 +110,8 @@ def test_both_judge_noise_alike(section: bytes, count: int) -> None:
     assert (judged[:1] == ("corrupt",)) == carefully(section, header, 0)
 
 
-def rows_of_a_request(sizes: list[int]) -> bytes:
-    """The rows of partitions with batches of these sizes, and the tags behind them."""
+def rows_of_a_topic(sizes: list[int]) -> bytes:
+    """The rows of partitions with batches of these sizes, and the tags of the topic behind them."""
     rows = bytearray()
     for index, size in enumerate(sizes):
         rows += (index - 1).to_bytes(4, "big", signed=True)
@@ -120,30 +120,32 @@ def rows_of_a_request(sizes: list[int]) -> bytes:
             rows.append(length & 0x7F | 0x80)
             length >>= 7
         rows += bytes([length]) + b"e" * size + b"\0"
-    return bytes(rows) + b"\0\0"
+    return bytes(rows) + b"\0"
 
 
-def batches_of(given: bytes, position: int, count: int) -> list[tuple[int, bytes]] | None:
+def batches_of(
+    given: bytes, position: int, count: int
+) -> tuple[list[tuple[int, bytes]], int] | None:
     """What both kernels find."""
     found = []
     for which in KERNEL:
         kernel = edition(which)["kernel"]
         batches = kernel.produced_batches(memoryview(bytearray(given)), position, count)
-        found.append(batches and [(index, bytes(each)) for index, each in batches])
+        found.append(batches and ([(index, bytes(each)) for index, each in batches[0]], batches[1]))
     assert found[0] == found[1]
     return found[0]
 
 
 @given(st.lists(st.sampled_from([61, 62, 126, 127, 16_382, 16_383]), min_size=1, max_size=4))
 def test_both_find_the_batches_of_a_request(sizes: list[int]) -> None:
-    given_rows = rows_of_a_request(sizes)
+    rows, count = rows_of_a_topic(sizes), len(sizes)
     expected = [(index - 1, b"e" * size) for index, size in enumerate(sizes)]
-    assert batches_of(given_rows, 0, len(sizes)) == expected
-    assert batches_of(b"front" + given_rows, 5, len(sizes)) == expected
-    assert batches_of(given_rows, 0, len(sizes) + 1) is None
-    assert batches_of(given_rows, 0, len(sizes) - 1) is None
-    assert batches_of(given_rows + b"\0", 0, len(sizes)) is None
-    assert batches_of(given_rows[:-1], 0, len(sizes)) is None
+    for behind in (b"\0", b"x", b"another topic"):
+        assert batches_of(rows + behind, 0, count) == (expected, len(rows))
+        assert batches_of(b"front" + rows + behind, 5, count) == (expected, 5 + len(rows))
+    assert batches_of(rows + b"\0", 0, count + 1) is None
+    assert batches_of(rows, 0, count) is None
+    assert batches_of(rows[:-1] + b"\1\0", 0, count) is None
 
 
 @given(
@@ -155,7 +157,7 @@ def test_both_find_the_batches_of_a_request(sizes: list[int]) -> None:
 def test_both_leave_the_same_requests_to_the_codec(
     sizes: list[int], changes: list[tuple[int, bytes]], cut: int, count: int
 ) -> None:
-    changed = bytearray(rows_of_a_request(sizes))
+    changed = bytearray(rows_of_a_topic(sizes) + b"\0")
     for at, put in changes:
         changed[at : at + len(put)] = put
     batches_of(bytes(changed), 0, count)
@@ -164,7 +166,7 @@ def test_both_leave_the_same_requests_to_the_codec(
 
 
 def test_a_batch_of_a_transaction_is_left_to_the_codec() -> None:
-    given_rows = bytearray(rows_of_a_request([100, 100]))
+    given_rows = bytearray(rows_of_a_topic([100, 100]) + b"\0")
     assert batches_of(bytes(given_rows), 0, 2) is not None
     given_rows[106 + 5 + 22] |= 0x10
     assert batches_of(bytes(given_rows), 0, 2) is None

@@ -2,8 +2,8 @@
 
 
 def produced_batches(body, Py_ssize_t position, Py_ssize_t count):
-    """The `count` rows of a Produce request, which begin at `position` in a memoryview and end it but
-    for the tags of the topic and of the request: (partition, batch) of each.
+    """The `count` rows of a topic of a Produce request, which begin at `position` in a memoryview:
+    (partition, batch) of each; and the position behind the tags of the topic.
 
     None where it takes the codec or a closer look: a length of four bytes, tags, a batch that is
     shorter than its header or of a transaction."""
@@ -39,8 +39,8 @@ def produced_batches(body, Py_ssize_t position, Py_ssize_t count):
                 int32_at(<const uint8_t*> view.buf + start), body[position:position + size]
             ))
             position += size + 1
-        if view.len - position != 2 or end[-2] or end[-1]:
+        if view.len - position < 2 or (<const uint8_t*> view.buf)[position]:
             return None
-        return rows
+        return rows, position + 1
     finally:
         PyBuffer_Release(&view)

@@ -1,8 +1,8 @@
 """Finds the batches of a Produce request in plain Python, without the codec. A part of `_pure`.
 
 What is known here of the layout: each row of a partition is its index, the batch behind a compact
-length, and tags; behind the rows of the only topic are its tags and those of the request. Every
-other request, and every row that is not exactly so, is left to the codec of the protocol.
+length, and tags; behind the rows of a topic are its tags, and then another topic or the tags of the
+request. Every row that is not exactly so is left to the codec of the protocol.
 
 Why it is in the kernel: each request of a producer pays for it, and many have small batches of
 several partitions. Compiled it is a fortieth of what such a request costs the broker, and in plain
@@ -19,18 +19,16 @@ from moldau.records.header import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL
 _unpack_index: Final = struct.Struct(">i").unpack_from
 _ROW_BYTES_MIN: Final = 1 + HEADER_BYTES + 3
 """A length, a header, and three tags."""
-_NO_TAGS: Final = b"\0\0"
-"""Those of the topic and of the request."""
 
 
 def produced_batches(
     body: memoryview, position: int, count: int
-) -> list[tuple[int, memoryview]] | None:
-    """Return (partition, batch) for each of the `count` rows of a Produce request, which begin at
-    `position` and end the request but for the tags of the topic and of the request itself.
+) -> tuple[list[tuple[int, memoryview]], int] | None:
+    """Return (partition, batch) for each of the `count` rows of a topic of a Produce request, which
+    begin at `position`, and the position behind the tags of the topic.
 
     Return None if they need the codec or a closer look: a length of four bytes or more, tags, a
-    batch that is shorter than its header or belongs to a transaction.
+    batch that is shorter than its header or belongs to a transaction, or nothing behind the topic.
     """
     rows = []
     for _ in range(count):
@@ -45,7 +43,7 @@ def produced_batches(
             return None
         rows.append((index, body[start:end]))
         position = end + 1
-    return rows if bytes(body[position:]) == _NO_TAGS else None
+    return (rows, position + 1) if len(body) - position > 1 and not body[position] else None
 
 
 def _short_varint(body: memoryview, position: int) -> tuple[int, int]:

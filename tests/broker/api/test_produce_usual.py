@@ -13,6 +13,7 @@ from moldau.broker.api import produce_usual
 from moldau.broker.api.produce_usual import (
     BATCHES_MAX,
     OUTLINES_MAX,
+    SEVERAL_MAX,
     Outline,
     Usual,
     UsualAnswer,
@@ -57,45 +58,55 @@ def encoded(message: ProduceRequest, version: int) -> memoryview:
     return memoryview(bytearray(message.encode(version)))
 
 
-def place(version: int, name: str) -> str | bytes:
-    return ID if version == 13 else name
+def place(version: int, name: str, number: int = 0) -> str | bytes:
+    return bytes([number]) + ID[1:] if version == 13 else name
 
 
+indexes_of_a_topic = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4, unique=True)
 requests = st.builds(
-    lambda version, name, acks, timeout_ms, indexes: (
+    lambda version, topics, acks, timeout_ms: (
         version,
         produce_all(
-            dict.fromkeys(((place(version, name), index) for index in indexes), b""),
+            {
+                (place(version, name, number), index): b""
+                for number, (name, indexes) in enumerate(topics.items())
+                for index in indexes
+            },
             acks=acks,
             timeout_ms=timeout_ms,
         ),
     ),
     st.sampled_from(VERSIONS),
-    names,
+    st.dictionaries(names, indexes_of_a_topic, min_size=1, max_size=3),
     st.sampled_from((-1, 0, 1)),
     st.integers(0, 2**31 - 1),
-    st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4),
 )
 
 
 def with_records(message: ProduceRequest, size: int) -> ProduceRequest:
-    for data in message.topic_data[0].partition_data:
-        data.records = b"e" * size
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            data.records = b"e" * size
     return message
 
 
 def fields(message: ProduceRequest) -> tuple[object, ...]:
-    (topic,) = message.topic_data
-    batches = [(data.index, bytes(data.records or b"")) for data in topic.partition_data]
-    return topic.name, topic.topic_id, message.acks, message.timeout_ms, batches
+    batches = [
+        (topic.name, topic.topic_id, data.index, bytes(data.records or b""))
+        for topic in message.topic_data
+        for data in topic.partition_data
+    ]
+    return message.acks, message.timeout_ms, batches
 
 
 def known_fields(found: Usual) -> tuple[object, ...]:
     outline, batches = found
-    return (
-        *(outline.topic, outline.topic_id, outline.acks, outline.timeout_ms),
-        [(index, bytes(records)) for index, records in batches],
-    )
+    read = [
+        (*outline.place(number), index, bytes(records))
+        for number, (index, records) in enumerate(batches)
+    ]
+    assert outline.keys == [name or topic_id for name, topic_id, _, _ in read]
+    return outline.acks, outline.timeout_ms, read
 
 
 @given(requests, st.sampled_from(SIZES))
@@ -113,7 +124,7 @@ def test_a_known_start_gives_the_fields_that_the_codec_reads(
         assert found is None, "lengths of four bytes are the codec's"
     elif found is None:
         assert version < 13
-        assert len(message.topic_data[0].name) > 126, "the length of the name has two bytes"
+        assert any(len(each.name) > 126 for each in message.topic_data), "a length of two bytes"
     else:
         assert known_fields(found) == fields(ProduceRequest.decode(later, version))
 
@@ -141,8 +152,8 @@ def test_changed_bytes_are_read_as_the_codec_reads_them_or_left_to_it(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_cut_and_each_longer_request_is_left_to_the_codec(version: int) -> None:
-    to = place(version, "t" * 120)
-    message = with_records(produce_all({(to, 3): b"", (to, 1): b""}), 100)
+    to, other = place(version, "t" * 120), place(version, "u", 1)
+    message = with_records(produce_all({(to, 3): b"", (to, 1): b"", (other, 2): b""}), 100)
     body = encoded(message, version)
     learn(ProduceRequest.decode(body, version), body, version)
     assert outlined(body, version) is not None
@@ -158,7 +169,7 @@ def test_unusual_requests_are_not_learned() -> None:
         (produce("t", bytes(100)), 8),
         (produce("t", bytes(100), transactional_id="x"), 12),
         (produce_all({("t", index): bytes(100) for index in range(BATCHES_MAX + 1)}), 12),
-        (produce_all({("t", 0): bytes(100), ("u", 0): bytes(100)}), 12),
+        (produce_all({(f"t{number}", 0): bytes(100) for number in range(BATCHES_MAX + 1)}), 12),
         (produce_all({}), 12),
     ]
     for message, version in unusual:
@@ -176,29 +187,40 @@ def test_the_number_of_outlines_is_bounded() -> None:
         assert len(produce_usual._outlines[12]) <= OUTLINES_MAX
 
 
-@given(requests, st.lists(st.tuples(int64, int64, int64), min_size=4), st.integers(0, 2**31 - 1))
+def test_requests_of_many_topics_are_learned_until_they_are_too_many() -> None:
+    for index in range(SEVERAL_MAX + 2):
+        message = produce_all({("t", 0): bytes(100), ("u", 0): bytes(100)}, timeout_ms=index)
+        body = encoded(message, 12)
+        learn(message, body, 12)
+        assert (outlined(body, 12) is not None) is (index < SEVERAL_MAX)
+
+
+@given(requests, st.lists(st.tuples(int64, int64, int64), min_size=12), st.integers(0, 2**31 - 1))
 def test_an_answer_has_the_bytes_that_the_codec_writes(
     drawn: tuple[int, ProduceRequest], offsets: list[tuple[int, int, int]], throttle_ms: int
 ) -> None:
     version, message = drawn
-    (topic,) = message.topic_data
     outline = Outline(message, version)
-    rows, values, before = [], [], outline.start
-    for data, (base, time_ms, start) in zip(topic.partition_data, offsets, strict=False):
-        row = PartitionProduceResponse(
-            index=data.index,
-            error_code=0,
-            base_offset=base,
-            log_append_time_ms=time_ms,
-            log_start_offset=start,
+    values: list[Any] = []
+    marks, before = iter(offsets), iter(outline.before)
+    topics = []
+    for topic in message.topic_data:
+        rows = []
+        for data in topic.partition_data:
+            base, time_ms, start = next(marks)
+            row = PartitionProduceResponse(
+                index=data.index,
+                error_code=0,
+                base_offset=base,
+                log_append_time_ms=time_ms,
+                log_start_offset=start,
+            )
+            rows.append(row)
+            values += [next(before), data.index, base, time_ms, start]
+        topics.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
         )
-        rows.append(row)
-        values += [before, data.index, base, time_ms, start]
-        before = outline.before_next
-    of_topic = TopicProduceResponse(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=rows
-    )
-    whole = ProduceResponse(responses=[of_topic], throttle_time_ms=throttle_ms)
+    whole = ProduceResponse(responses=topics, throttle_time_ms=throttle_ms)
     answer = UsualAnswer(outline, values)
     answer.throttle_time_ms = throttle_ms
     assert answer.encode_parts(version) == [whole.encode(version)]
@@ -241,24 +263,27 @@ async def outcomes(
     at: Serving, version: int, prepare: Callable[[], None], *, is_alone: bool
 ) -> list[object]:
     """What comes of each step: the answers, and what it left. `prepare` runs before each request.
-    A batch that is not alone has one before it and one behind it, for other partitions."""
+    A batch that is not alone has one before it and two behind it, for other partitions and another
+    topic."""
     topic: Any = at.create("t", 3)
     internal: Any = at.create("__consumer_offsets", 3)
     stamped: Any = at.create("s", 3, message__timestamp__type="LogAppendTime")
+    other: Any = at.create("u", 1)
     if version < 13:
-        topic, internal, stamped = "t", "__consumer_offsets", "s"
+        topic, internal, stamped, other = "t", "__consumer_offsets", "s", "u"
     found: list[object] = []
     for name, (records, acks) in STEPS.items():
         for to, index in ((topic, 0), (internal, 0), (stamped, 0), (topic, 5)):
             prepare()
             given: dict[Any, bytes | None] = {(to, index): records}
             if not is_alone:
-                given = {(to, 2): batch(), **given, (to, 1): batch(2)}
+                given = {(to, 2): batch(), **given, (to, 1): batch(2), (other, 0): batch()}
             sent = at.send(produce_all(given, acks=acks), version)
             await sent.answered.wait()
             answers = [each.encode(version) for each in sent.answers]
             found.append((name, to, index, answers, sent.is_silent, sent.is_closed))
-    for partition in (at.partition(name, index) for name in ("t", "s") for index in range(3)):
+    written = [("u", 0), *((name, index) for name in ("t", "s") for index in range(3))]
+    for partition in (at.partition(*each) for each in written):
         traffic = partition.traffic
         numbers = {each: getattr(traffic, each) for each in traffic.__slots__ if each != "remote"}
         read = partition.log.read(0, 1 << 20).read()

@@ -63,7 +63,7 @@ class Broker:
         """Note the topics. As the handler does, learn the outline of what passes."""
         if usual is not None:
             self.usual += 1
-            self.passed = [usual[0].topic_key]
+            self.passed = list(dict.fromkeys(usual[0].keys))
             return
         message = message or request.decode()
         self.passed = [each.name or each.topic_id for each in message.topic_data]

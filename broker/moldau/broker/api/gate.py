@@ -101,7 +101,7 @@ def _guarded_produce(serve: Any) -> Handler:
         grants: WriteGrants | None = peer.grants
         if grants is not None:
             usual = outlined(request.body, request.arrival.version)
-            if usual is not None and grants.covers_topic(node, peer.principal, usual[0].topic_key):
+            if usual is not None and grants.covers_all(node, peer.principal, usual[0].keys):
                 serve(node, request, None, usual)
                 return
         message: Any = request.decode()

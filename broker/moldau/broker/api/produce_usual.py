@@ -1,22 +1,22 @@
 """Produce requests that are like an earlier one, read and answered without the codec.
 
-A producer sends one batch after another to the partitions of a topic. The bytes of such requests
-before the first partition are the same, and so are those of the answers but for the partitions and
-their offsets. So the first request of a kind is decoded, and leaves its `Outline`; the next ones
-are recognised by their first bytes. librdkafka sends one batch in a request, Java's producer one of
-each partition that has any, in another order each time.
+A producer sends one batch after another to the partitions of a few topics. The bytes of such
+requests before the partitions of each topic are the same, and so are those of the answers but for
+the partitions and their offsets. So the first request of a kind is decoded, and leaves its
+`Outline`; the next ones are recognised by those bytes. librdkafka sends one batch in a request,
+Java's producer one of each partition that has any, in another order each time.
 
 Invariants:
 * An outline is used only for bytes that the codec decodes to the same fields: they are equal up to
-  the first partition, and the rest is rows of a partition, its batch, and empty tags.
+  the partitions of each topic, and the rest is rows of a partition, its batch, and empty tags.
 * The bytes of an answer are those that the codec writes for it. Both are compared in tests.
 * Outlines depend on nothing but bytes, so all brokers of a process share them. Their number is
   bounded, because clients choose the bytes; and one is kept only of a request that was appended.
 
-This is no second codec: what it knows of the layout is that the partitions of a topic are the last
-field of a request, with their batches in a row each (`produced_batches`), and that an answer has
-an error code and three offsets behind each partition. The rest is learned from what the codec
-writes.
+This is no second codec: what it knows of the layout is that the topics are the last field of a
+request, each with its name or id, the number of its partitions, and their batches in a row each
+(`produced_batches`), and that an answer has an error code and three offsets behind each partition.
+The rest is learned from what the codec writes.
 """
 
 from __future__ import annotations
@@ -37,17 +37,20 @@ from moldau.records.kernel import produced_batches
 OUTLINES_MAX: Final = 4096
 """How many are kept of each version."""
 BATCHES_MAX: Final = 126
-"""The most batches of a request: their number is one byte."""
+"""The most batches of a topic, and the most topics: their number is one byte."""
+SEVERAL_MAX: Final = 1024
+"""How many outlines there are, at most, when one of several topics is kept: with many topics, whose
+partitions differ each time, hardly two requests are alike."""
 ROW_VALUES: Final = 5
 """The number of values of a batch in a `UsualAnswer`."""
 _FIRST_VERSION: Final = 9
 """The first version with compact lengths and tags."""
 _LAST_VERSION: Final = 13
 _TOPIC_IDS_SINCE: Final = 13
-_NAME_AT: Final = 8
-_START_BYTES: Final = 9
-"""The bytes before the first partition, beside those of the topic's name."""
-_START_BYTES_WITH_ID: Final = 25
+_TOPICS_AT: Final = 8
+"""The first topic. The byte before it is one more than their number."""
+_ID_BYTES: Final = 17
+"""A topic's id, and a byte that is one more than the number of its partitions."""
 _EMPTY_ROW_BYTES: Final = 6
 _END_BYTES: Final = 2
 """The tags of the topic and the request."""
@@ -63,16 +66,20 @@ class Outline:
     and the bytes of their answers."""
 
     __slots__ = (
-        *("acks", "before_next", "count", "is_by_id", "middle", "pack", "start", "tail"),
-        *("timeout_ms", "topic", "topic_id", "topic_key"),
+        *("acks", "before", "count", "is_by_id", "keys", "middle", "pack", "tail"),
+        *("timeout_ms", "topics"),
     )
 
     def __init__(self, message: ProduceRequest, version: int) -> None:
-        (topic,) = message.topic_data
-        self.topic: str = topic.name
-        self.topic_id: bytes = topic.topic_id
-        self.topic_key = topic.name or topic.topic_id
-        self.count = count = len(topic.partition_data)
+        self.topics: list[tuple[str, bytes, int]] = [
+            (each.name, each.topic_id, len(each.partition_data)) for each in message.topic_data
+        ]
+        """The name and id of each topic, one of which counts, and the number of its batches."""
+        self.keys: list[str | bytes] = []
+        """The name or id of the topic of each batch."""
+        for name, topic_id, count in self.topics:
+            self.keys += [name or topic_id] * count
+        self.count = self.topics[0][2]
         self.acks: int = message.acks
         self.timeout_ms: int = message.timeout_ms
         self.is_by_id = version >= _TOPIC_IDS_SINCE
@@ -84,16 +91,25 @@ class Outline:
             log_append_time_ms=append_time_ms,
             log_start_offset=log_start_offset,
         )
-        of_topic = TopicProduceResponse(
-            name=topic.name, topic_id=topic.topic_id, partition_responses=[answer] * count
-        )
-        response = ProduceResponse(responses=[of_topic], throttle_time_ms=_THROTTLE_MARK)
-        start, *between, end = response.encode(version).rsplit(_ROW, count)
-        self.start = start
-        self.before_next = between[0] if between else b""
+        responses = [
+            TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[answer] * count)
+            for name, topic_id, count in self.topics
+        ]
+        response = ProduceResponse(responses=responses, throttle_time_ms=_THROTTLE_MARK)
+        *before, end = response.encode(version).rsplit(_ROW, len(self.keys))
+        self.before = before
+        """The bytes of an answer before each row."""
         self.middle, _, self.tail = end.partition(_THROTTLE)
-        rows = f"{len(start)}si2xqqq" + f"{len(self.before_next)}si2xqqq" * (count - 1)
+        rows = "".join(f"{len(each)}si2xqqq" for each in before)
         self.pack = Struct(f">{rows}{len(self.middle)}si{len(self.tail)}s").pack
+
+    def place(self, number: int) -> tuple[str, bytes]:
+        """Return the name and id of the topic of a batch."""
+        for name, topic_id, count in self.topics:
+            if number < count:
+                return name, topic_id
+            number -= count
+        raise AssertionError("there are fewer batches")
 
 
 Batches: TypeAlias = list[tuple[int, memoryview]]
@@ -107,8 +123,8 @@ class UsualAnswer:
     __slots__ = ("_outline", "_rows", "throttle_time_ms")
 
     def __init__(self, outline: Outline, rows: list[Any]) -> None:
-        """`rows` has `ROW_VALUES` for each batch: the bytes before it (`start` of the outline, then
-        `before_next`), partition, base offset, append time, and log start offset."""
+        """`rows` has `ROW_VALUES` for each batch: the bytes before it (`before` of the outline),
+        partition, base offset, append time, and log start offset."""
         self._outline = outline
         self._rows = rows
         self.throttle_time_ms = 0
@@ -129,27 +145,53 @@ def outlined(body: Any, version: int) -> Usual | None:
     """Return the outline of a request and its batches, or None if it is not known, or not of this
     kind. The batches are at least as long as a header, and belong to no transaction."""
     known = _outlines.get(version)
-    if not known or type(body) is not memoryview or len(body) <= _NAME_AT:
+    if not known or type(body) is not memoryview or len(body) <= _TOPICS_AT:
         return None
-    at = _START_BYTES_WITH_ID if version >= _TOPIC_IDS_SINCE else _START_BYTES + body[_NAME_AT]
+    at = _TOPICS_AT + (_ID_BYTES if version >= _TOPIC_IDS_SINCE else body[_TOPICS_AT] + 1)
     outline = known.get(bytes(body[:at]))
     if outline is None:
+        return _outlined_topics(known, body, version) if body[_TOPICS_AT - 1] > 2 else None
+    found = produced_batches(body, at, outline.count)
+    if found is None:
         return None
-    batches = produced_batches(body, at, outline.count)
-    return None if batches is None else (outline, batches)
+    batches, end = found
+    return None if body[end] or end + 1 != len(body) else (outline, batches)
+
+
+def _outlined_topics(known: dict[bytes, Outline], body: memoryview, version: int) -> Usual | None:
+    """Return what `outlined` returns for a request of several topics."""
+    starts: list[memoryview] = []
+    batches: Batches = []
+    start, position = 0, _TOPICS_AT
+    for _ in range(body[_TOPICS_AT - 1] - 1):
+        at = position + (_ID_BYTES if version >= _TOPIC_IDS_SINCE else body[position] + 1)
+        if at > len(body):
+            return None
+        starts.append(body[start:at])
+        found = produced_batches(body, at, body[at - 1] - 1)
+        if found is None:
+            return None
+        rows, start = found
+        batches += rows
+        position = start
+    if body[position] or position + 1 != len(body):
+        return None
+    outline = known.get(b"".join(starts))
+    return None if outline is None else (outline, batches)
 
 
 def learn(message: ProduceRequest, body: Any, version: int) -> None:
     """Keep the outline of a request whose batches were appended, if it is of a usual kind."""
     known = _outlines.get(version)
-    if known is None or message.transactional_id is not None or len(message.topic_data) != 1:
+    topics = message.topic_data
+    if known is None or message.transactional_id is not None or type(body) is not memoryview:
         return
-    if type(body) is not memoryview:
+    if not 0 < len(topics) <= BATCHES_MAX or (len(topics) > 1 and len(known) >= SEVERAL_MAX):
         return
-    if not 0 < len(message.topic_data[0].partition_data) <= BATCHES_MAX:
+    if not all(0 < len(each.partition_data) <= BATCHES_MAX for each in topics):
         return
     start = _start_of(message, version)
-    if start in known or bytes(body[: len(start)]) != start:
+    if start in known:
         return
     if len(known) >= OUTLINES_MAX:
         known.clear()
@@ -157,14 +199,19 @@ def learn(message: ProduceRequest, body: Any, version: int) -> None:
 
 
 def _start_of(message: ProduceRequest, version: int) -> bytes:
-    """Return the bytes before the first partition, as the codec writes them."""
-    (topic,) = message.topic_data
-    count = len(topic.partition_data)
+    """Return the bytes before the partitions of each topic, as the codec writes them."""
     empty = PartitionProduceData(index=0, records=b"")
-    data = TopicProduceData(
-        name=topic.name, topic_id=topic.topic_id, partition_data=[empty] * count
-    )
-    request = ProduceRequest(
-        acks=message.acks, timeout_ms=message.timeout_ms, topic_data=[data]
-    ).encode(version)
-    return request[: -count * _EMPTY_ROW_BYTES - _END_BYTES]
+    starts, skipped = [], 0
+    for each in message.topic_data:
+        count = len(each.partition_data)
+        data = TopicProduceData(
+            name=each.name, topic_id=each.topic_id, partition_data=[empty] * count
+        )
+        encoded = ProduceRequest(
+            acks=message.acks, timeout_ms=message.timeout_ms, topic_data=[data]
+        ).encode(version)
+        starts.append(encoded[skipped : -count * _EMPTY_ROW_BYTES - _END_BYTES])
+        skipped = _TOPICS_AT
+    first = bytearray(starts[0])
+    first[_TOPICS_AT - 1] = len(starts) + 1
+    return b"".join((first, *starts[1:]))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from moldau.broker.api import produce, write_txn_markers
+from moldau.broker.api import produced_batches, write_txn_markers
 from moldau.broker.coordinator.group import transactional_commits
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.running_shard import RunningShard
@@ -191,7 +191,7 @@ def trusts_the_id_alone() -> Iterator[None]:
 def takes_what_its_coordinator_refuses() -> AbstractContextManager[object]:
     """KIP-890: the coordinator's answer is not waited for, so a late request opens a transaction
     that nothing ends."""
-    return patch.object(produce, "check_transaction", lambda *_: None)
+    return patch.object(produced_batches, "check_transaction", lambda *_: None)
 
 
 @contextmanager

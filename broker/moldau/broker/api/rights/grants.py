@@ -10,6 +10,7 @@ is refused is decided anew each time. The number of topics is bounded, because c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class WriteGrants:
             return (topics[0].name or topics[0].topic_id) in self.topics
         return self.topics.issuperset([each.name or each.topic_id for each in topics])
 
-    def covers_topic(self, node: Node, principal: Principal, topic: str | bytes) -> bool:
-        """Whether WRITE on the one topic of a message without a transactional id is known."""
-        return topic in self.topics and self._is_current(node, principal)
+    def covers_all(self, node: Node, principal: Principal, topics: Collection[str | bytes]) -> bool:
+        """Whether WRITE on the topics of a message without a transactional id is known."""
+        return self.topics.issuperset(topics) and self._is_current(node, principal)
 
     def _is_current(self, node: Node, principal: Principal) -> bool:
         """Whether the rules and the principal are those that the topics were found for."""
