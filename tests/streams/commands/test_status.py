@@ -21,8 +21,9 @@ def group(*members: MemberDescription, type_: str = "streams") -> GroupDescripti
 
 
 def test_standbys_stand_beside_the_tasks_with_what_they_lack() -> None:
+    told = {"1_1": (40, 42), "1_0": (7, 7)}  # the latter when it was a copy
     one = MemberTasks(
-        ("1_0", "0_10"), ("1_1",), topology_epoch=2, endpoint="h:8100", positions={"1_1": (40, 42)}
+        ("1_0", "0_10"), ("1_1",), topology_epoch=2, endpoint="h:8100", positions=told
     )
     other = MemberTasks(("1_1", "0_2"), (), ("1_0",))
     found = statuses(
@@ -44,6 +45,7 @@ def test_standbys_stand_beside_the_tasks_with_what_they_lack() -> None:
     assert (standby.offset, standby.lag) == (40, 2)
     assert (standby.queries, standby.topology) == ("h:8100", 2)
     assert found[3].lag is None, "it has not reported yet"
+    assert found[2].offset is None, "a task that runs is not behind"
 
 
 def test_each_worker_of_either_group_has_the_address_of_its_queries() -> None:

@@ -16,6 +16,7 @@ from moldau.streams.rocks import (
     StoreCorrupted,
     StoreFailed,
     TaskDatabase,
+    stores_on_disk,
 )
 
 MEMORY = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
@@ -46,6 +47,18 @@ def test_rows_and_positions_are_there_after_a_clean_close(tmp_path: Path) -> Non
     assert windows.offset == -1
     assert counts.size_bytes > 0
     database.close()
+
+
+def test_a_store_without_a_changelog_is_listed_and_keeps_its_kind(tmp_path: Path) -> None:
+    database = opened(tmp_path)
+    database.backing("counts").write([(b"a", b"1")])
+    database.commit({})
+    database.close()
+    assert [(each.name, each.kind, each.rows) for each in stores_on_disk(str(tmp_path))] == [
+        ("counts", "key-value", 1)
+    ]
+    with pytest.raises(StoreFailed):
+        opened(tmp_path, {"counts": "session"})
 
 
 def test_a_store_that_is_cleared_has_neither_rows_nor_a_position(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 """The states in which a classic group shows no addresses."""
 _REBALANCE_S: Final = 60.0
 _LOOK_S: Final = 0.5
-_ROLES: Final = ("active", "standby", "warmup")
+_ACTIVE: Final = "active"
+_ROLES: Final = (_ACTIVE, "standby", "warmup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,8 @@ def _of_member(member: MemberDescription, plan: Plan) -> Iterable[TaskStatus]:
         return
     for role in _ROLES:
         for task in getattr(tasks, role):
-            offset, end = tasks.positions.get(task, (None, None))
+            known = tasks.positions if role != _ACTIVE else {}  # it reported those as a copy
+            offset, end = known.get(task, (None, None))
             lag = None if offset is None or end is None else max(0, end - offset)
             yield TaskStatus(
                 task,

@@ -263,7 +263,9 @@ class TaskDatabase:
                 batch.put(_position_key(name), row)
                 whole = name.partition(_PART)[0]
                 batch.put(_kind_key(whole), self._stores[whole].encode())
-            for backing in self._backings.values():
+            for name, backing in self._backings.items():
+                if backing.staged_bytes and name not in positions:  # it may have no changelog
+                    batch.put(_kind_key(name), self._stores[name].encode())
                 backing.stage(batch)
             if not batch.is_empty():
                 self._database.write(batch, self._unlogged)
