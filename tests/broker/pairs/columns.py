@@ -20,6 +20,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "partitions",
         "leader",
         "settings",
+        "new topics",
         "other topic made anew",
         "source made anew",
     ),
@@ -54,7 +55,7 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # A share group's acknowledgements are part of no transaction (KIP-932).
     {"group": ("share",), "sender": TRANSACTIONAL},
     # One node has one place for a leader.
-    {"nodes": ("1",), "change": ("leader",)},
+    {"nodes": ("1",), "change": ("leader", "new topics")},
     # Others keep the positions of the topic that is gone: where the new one has grown past them
     # before they ask, they begin in its middle.
     {

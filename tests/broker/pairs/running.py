@@ -40,6 +40,7 @@ _ENDS_MS: Final = 60_000
 _LOOK_S: Final = 0.2
 _PAUSE_S: Final = 3.0
 _CUTS: Final = 4
+_NEW_TOPICS: Final = 8
 _SETTINGS: Final = {
     "auto.create.topics.enable": "false",  # a reader would make a deleted topic again, its own way
     "broker.session.timeout.ms": "6000",
@@ -161,7 +162,8 @@ def _copied_wrong(scene: Scene, case: Mapping[str, str], job: Job, client: Clien
         _make_source_anew(scene, case, job, client, sent[half:])
     else:
         _change(scene, case, job)
-    found = _fault(scene, case, job, client)
+    found = _placement_problems(scene, job) if case["change"] == "new topics" else []
+    found += _fault(scene, case, job, client)
     if not is_anew:
         client.send(sent[half:])
     copied = _await(scene, job, _seen(case))
@@ -234,6 +236,40 @@ def _change(scene: Scene, case: Mapping[str, str], job: Job) -> None:
         }
         admin.alter_partition_reassignments(replicas)
         admin.elect_leaders(list(replicas))
+
+
+def _placement_problems(scene: Scene, job: Job) -> list[str]:
+    """Make small topics, one after the other. Return those that do not begin on a broker which led
+    the fewest partitions, by their preferred leaders."""
+    names = [f"{job.name}-new-{each}" for each in range(_NEW_TOPICS)]
+    found, before = [], _preferred(scene)
+    for name in names:
+        scene.admin.create_topic(NewTopic(name, 1, scene.replicas))
+        after = _preferred(scene, name)
+        (leader,) = after.pop(name)
+        counts = dict.fromkeys(scene.cluster.broker_ids, 0)
+        for each in (each for leaders in after.values() for each in leaders):
+            counts[each] += 1
+        if after.keys() == before.keys() and counts[leader] > min(counts.values()):
+            found.append(f"{name} begins on {leader}: {counts}")
+        before = {**after, name: [leader]}
+    scene.admin.delete_topics(names)
+    return found
+
+
+def _preferred(scene: Scene, newest: str | None = None) -> dict[str, list[int]]:
+    """Return the preferred leader of each partition of all topics, as soon as the broker that is
+    asked knows the newest one."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        found = {
+            topic.name: [each.replicas[0] for each in topic.partitions]
+            for topic in scene.admin.list_topics(internal=True)
+        }
+        if newest is None or newest in found:
+            return found
+        assert time.monotonic() < until, f"{newest} does not come up"
+        _RESTING.wait(_LOOK_S)
 
 
 def _retire(scene: Scene, job: Job) -> None:

@@ -85,6 +85,13 @@ Offsets.places_of_topics = places
 """,
         {"change": "other topic made anew"},
     ),
+    "a new topic begins on any broker": Fault(
+        """
+from moldau.broker.controller import placement
+placement._start = lambda preferred, random: random.randrange(len(preferred))
+""",
+        {"nodes": "3", "change": "new topics"},
+    ),
     "a batch that was sent again is appended again": Fault(
         """
 from moldau.broker.log.producer_state import ProducerAppend

@@ -66,6 +66,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "resized",
         "savepoint",
         "divided",
+        "forgotten",
     ),
 }
 """Names and choices. A new operator or policy is a choice here, or a column.
@@ -74,7 +75,8 @@ A store is "wiped" when its worker stops, and "lost" with a worker that is kille
 worker twice, the second time as it starts; with "moved" another worker joins and the first leaves.
 "Resized" is a process with two workers that `moldau streams workers` makes three and then one, and
 "savepoint" an app that is saved, reset and restored; with "divided" its input gets more partitions
-in between.
+in between. With "forgotten" an app that is stopped has lost the offsets of one input at a time: the
+plan and a start notice, and it goes on when it has them again.
 With "reply" the app answers requests all along.
 With "standbys" a streams group keeps a copy of each state at another worker.
 """
@@ -85,6 +87,7 @@ APART: Final = frozenset({frozenset({"fold", "join"})}) | {
 """Columns whose choices need not all meet: they share what is in front of them, and no more."""
 
 _SPARK: Final = {"engine": ("spark",)}
+_OF_WORKERS: Final = ("wiped", "lost", "moved", "resized", "savepoint", "divided", "forgotten")
 
 _NOT_DIVIDED: Final = (
     "lookup",
@@ -140,7 +143,7 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     {**_SPARK, "join": ("global store", "table process", "processed table")},
     {**_SPARK, "branch": ("reply",)},
     {**_SPARK, "store": ("no cache", "small buffers", "no changelog", "in memory")},
-    {**_SPARK, "fault": ("wiped", "lost", "moved", "resized", "savepoint", "divided")},
+    {**_SPARK, "fault": _OF_WORKERS},
     # Rows that are not kept by the key of a record, and lines of a key in two partitions.
     {"fault": ("divided",), "fold": ("process", "suppress")},
     {"fault": ("divided",), "join": _NOT_DIVIDED},

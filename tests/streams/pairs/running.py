@@ -166,6 +166,8 @@ def _fault(workers: Workers, case: Case) -> list[str]:
             return more + less
         case "savepoint":
             return _saved_and_restored(workers)
+        case "forgotten":
+            return _forgotten(workers)
         case "divided":
             return _saved_and_restored(workers, more=_MORE_PARTITIONS)
         case "broker":
@@ -192,6 +194,42 @@ def _saved_and_restored(workers: Workers, more: int = 0) -> list[str]:
     for worker in known:
         workers.start(worker)
     return wrong
+
+
+def _forgotten(workers: Workers) -> list[str]:
+    """Stop the app, delete its offsets of one input at a time, until the plan notices that of one
+    that feeds rows, and put them back. Return what is wrong with what a start says. Rows of the
+    first worker are looked for: a store without a changelog has one worker."""
+    known = list(workers.processes)
+    wrong = [problem for worker in known for problem in workers.stop(worker)]
+    is_noticed = False
+    state = ("--state", str(workers.state(0)))
+    with Admin(bootstrap_servers=workers.broker.bootstrap_servers) as admin:
+        committed = admin.group_offsets(workers.name)
+        for topic in sorted({where.topic for where in committed}):
+            lost = {where: each for where, each in committed.items() if where.topic == topic}
+            admin.delete_group_offsets(workers.name, list(lost))
+            code, said = workers.run("plan", *state)
+            is_noticed = "no offsets" in said
+            if is_noticed:
+                is_refused = workers.case["guarantee"] == "exactly_once_v2" and bool(code)
+                wrong += _refused(workers) if is_refused else []
+            admin.alter_group_offsets(workers.name, lost)
+            if is_noticed:
+                break
+    for worker in known:
+        workers.start(worker)
+    return wrong if is_noticed else [*wrong, "lost offsets of no input are noticed"]
+
+
+def _refused(workers: Workers) -> list[str]:
+    """Start a worker that is to end by itself. Return what is wrong with its end."""
+    workers.start(0)
+    _await(lambda: bool(workers.ended()))
+    ended, said = workers.ended(), workers.said(0)
+    workers.kill(0)
+    is_right = ended and "its group has no offsets" in said and "Traceback" not in said
+    return [] if is_right else [f"a start is not refused: {said[-600:]}"]
 
 
 class Requests:

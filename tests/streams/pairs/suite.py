@@ -75,6 +75,13 @@ restoring._offsets = begins
 """,
         {"fault": "savepoint", "guarantee": "exactly_once_v2"},
     ),
+    "lost offsets are not noticed": Fault(
+        """
+from moldau.streams.plan import lost_offsets
+lost_offsets._missing = lambda *given: ((), False)
+""",
+        {"fault": "forgotten"},
+    ),
     "a restore leaves rows in the partitions of before": Fault(
         """
 from moldau.streams.savepoint import restoring

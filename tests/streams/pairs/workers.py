@@ -99,14 +99,18 @@ class Workers:
 
     def command(self, action: str, *words: str) -> list[str]:
         """Run a command on the app. Return what is wrong with its end."""
+        code, said = self.run(action, *words)
+        return [f"{action} ended with {code}: {said[-600:]}"] * bool(code)
+
+    def run(self, action: str, *words: str) -> tuple[int, str]:
+        """Run a command on the app. Return its exit code, and what it says."""
         done = subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "-m", "moldau.cli", "streams", action, "tests.streams.pairs.app:app",
              *words, "-b", self.broker.bootstrap_servers],
             env=self._env(), cwd=_ROOT, capture_output=True, text=True, timeout=2 * _STOP_S,
             check=False,
         )  # fmt: skip
-        said = done.stdout + done.stderr
-        return [f"{action} ended with {done.returncode}: {said[-600:]}"] * bool(done.returncode)
+        return done.returncode, done.stdout + done.stderr
 
     def _env(self) -> dict[str, str]:
         env = {
