@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -51,6 +54,29 @@ def test_what_is_too_old_goes_and_its_files_after_it() -> None:
         left = [each for each in runtime.files.list("/a/t-0") if ".log" in each]
         assert left == [f"{36:020d}.log"]
         assert any("let go of old segments" in line for line in keeper.lines)
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_a_sweep_makes_one_call_for_each_log_without_work() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper, count, calls = Keeper.open(runtime), 40, 0
+        for number in range(count):
+            keeper.log(f"t{number}", SMALL)
+        await keeper.upkeep._sweep()  # makes the names durable
+
+        def note(frame: FrameType, event: str, _: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            await keeper.upkeep._sweep()
+        finally:
+            sys.setprofile(before)
+        assert count <= calls < 2 * count
         await keeper.aclose()
 
     simulate(main)

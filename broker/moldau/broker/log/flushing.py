@@ -34,8 +34,8 @@ class LogFlusher:
         oldest = state.oldest_unflushed_ms
         if oldest is not None and now_ms - oldest >= config.flush_ms:
             return True
-        count = len(state.segments)
-        return count > 1 and not state.segments[count - 2].are_indexes_durable
+        sealed = state.segments.newest_sealed
+        return sealed is not None and not sealed.are_indexes_durable
 
     def begin(self) -> FlushJob:
         """Return the job that makes all current records of the log durable."""

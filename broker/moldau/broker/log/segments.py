@@ -15,7 +15,7 @@ from moldau.broker.log.segment import Segment
 class Segments(Sequence[Segment]):
     """A sorted list of segments with lookup by offset."""
 
-    __slots__ = ("_bases", "_files", "_segments", "active", "version")
+    __slots__ = ("_bases", "_files", "_segments", "active", "newest_sealed", "version")
 
     def __init__(self, segments: Sequence[Segment], files: FilePool = NO_POOL) -> None:
         """`files` closes the files of the segments that are not used."""
@@ -43,12 +43,15 @@ class Segments(Sequence[Segment]):
         self._bases = [each.base_offset for each in self._segments]
         assert all(low < high for low, high in zip(self._bases, self._bases[1:], strict=False))
         self.active = self._segments[-1]
+        self.newest_sealed = self._segments[-2] if len(segments) > 1 else None
+        """The segment before the active one; None if there is none."""
 
     def append(self, segment: Segment) -> None:
         """Add a new active segment."""
         assert segment.base_offset > self._bases[-1]
         _join(segment, self._files)
         self._segments.append(segment)
+        self.newest_sealed = self.active
         self._bases.append(segment.base_offset)
         self.active = segment
 
