@@ -26,6 +26,8 @@ _STARTING_S: Final = 1.0
 _RESTING: Final = threading.Event()
 _INPUTS: Final = ("lines", "rows", "names", "requests")
 _REQUESTS: Final = 40
+_REPLY: Final = "2m"
+"""How long a request waits: an app that stops for commands is away for a minute, at a load."""
 _BETWEEN_S: Final = 0.25
 _OUTPUTS: Final = ("step", "step-even", "fold", "join", "copy", "dead")
 _MORE_PARTITIONS: Final = 2
@@ -243,7 +245,7 @@ class Requests:
 
     def problems(self) -> list[str]:
         """Wait for the last reply. Return what was wrong."""
-        self._thread.join(2 * PATIENCE_S)
+        self._thread.join(3 * PATIENCE_S)
         return [*self._wrong, *["requests still wait"] * self._thread.is_alive()]
 
     async def _ask_all(self) -> None:
@@ -257,7 +259,7 @@ class Requests:
     async def _ask(self, asker: Asker, request: str) -> None:
         try:
             found = await asker.ask(
-                f"{self._name}-requests", request, key=request, type=str, timeout="60s"
+                f"{self._name}-requests", request, key=request, type=str, timeout=_REPLY
             )
         except ReplyTimeout:
             self._wrong.append(f"no reply to {request}")
