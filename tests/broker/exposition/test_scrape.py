@@ -18,6 +18,8 @@ OWN = "## Our own"
 NOT_ON_ONE_BROKER = {
     "kafka_server_kafkaserver_linux_disk_read_bytes",
     "moldau_broker_service_up",  # it runs no service
+    "moldau_shard_core_share",  # written by the process of several: test_shard_balance.py
+    "moldau_shard_moves_total",
 }
 REMOTE = {row.name for name, row in vars(table).items() if name.startswith("remote_")}
 """Written with remote storage alone: tests/broker/tiered/test_tier_metrics.py."""

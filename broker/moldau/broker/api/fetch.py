@@ -41,6 +41,7 @@ from moldau.broker.api.rights.fetch import GuardedReader
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.partition import READ_COMMITTED
+from moldau.broker.replication.traffic import REQUEST_BYTES
 from moldau.broker.settings.tiered import remote_fetch_max_wait_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
@@ -460,6 +461,8 @@ class Fetch(DelayedAnswer):
         for each in self._watched:
             traffic = each.partition.traffic
             traffic.fetches += 1
+            if each.size:
+                each.partition.work += each.size + REQUEST_BYTES
             if is_follower:
                 traffic.replication_bytes_out += each.size
             else:

@@ -44,6 +44,7 @@ from moldau.broker.api.produced_batches import (
 )
 from moldau.broker.api.refusal import Lead, lead_of
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.replication.traffic import REQUEST_BYTES
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
@@ -128,6 +129,7 @@ def _append_usual(node: Node, request: ApiRequest, outline: Outline, batches: Ba
         traffic.produces += 1
         traffic.bytes_in += len(records)
         traffic.messages_in += last_offset - base_offset + 1
+        partition.work += len(records) + REQUEST_BYTES
         log = partition.offsets
         if last_offset >= log.high_watermark:
             unsafe.append((partition, last_offset, len(rows) // ROW_VALUES))

@@ -19,6 +19,7 @@ from moldau.broker.api.produce_transaction import VerifiedPartitions, check_tran
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import client_error, client_error_by_id, message_of
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.replication.traffic import REQUEST_BYTES
 from moldau.errors import without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
@@ -159,6 +160,7 @@ class ProducedBatches:
         traffic.produces += 1
         traffic.bytes_in += len(records)
         traffic.messages_in += last_offset - base_offset + 1
+        partition.work += len(records) + REQUEST_BYTES
         log = partition.offsets
         answer = new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
         # A batch below the high watermark is already as safe as any `acks` can require.

@@ -58,7 +58,8 @@ class Sampled:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._node: Observable | None = None
-        turn = partial(asyncio.sleep, 0)
+        self.turn = turn = partial(asyncio.sleep, 0)
+        """Gives the event loop a turn."""
         self.recent = Recent(runtime.clock, turn)
         self.figures = NodeFigures(runtime.clock, turn, lambda: self._node, self.recent)
         self._sampling: asyncio.Task[None] | None = None
@@ -129,8 +130,10 @@ def answers_of(figures: Figures) -> Callable[[str], AsyncIterator[bytes]]:
 class ShardFigures:
     """The figures of all shards."""
 
-    def __init__(self, shards: Shards) -> None:
+    def __init__(self, shards: Shards, own: Callable[[], str] = str) -> None:
+        """`own` returns the series of the process that asks them."""
         self._shards = shards
+        self._own = own
 
     async def health(self) -> Health:
         """Return whether all shards serve clients, with a line for each. A shard that ended is
@@ -156,6 +159,7 @@ class ShardFigures:
         for piece in merged(pages):
             yield piece.encode()
             await asyncio.sleep(0)
+        yield self._own().encode()
 
     async def history(self, topic: str | None, group: str | None) -> dict[str, Any] | None:
         """Return the sums of all shards."""

@@ -452,6 +452,18 @@ service_up = _gauge(
     "service",
     origin=OURS,
 )
+shard_core_share = _gauge(
+    "moldau_shard_core_share",
+    "The share of a core that the shard used in the last window; of a host with shards.",
+    "shard",
+    origin=OURS,
+)
+shard_moves = _counter(
+    "moldau_shard_moves_total",
+    "Partitions that the host moved from a hot shard to another: only the leader, or the replica.",
+    "what",
+    origin=OURS,
+)
 build_info = _gauge(
     "moldau_build_info", "1, with the versions as labels.", "version", "node", origin=OURS
 )

@@ -209,10 +209,13 @@ async def _serve(
 ) -> None:
     from moldau.broker.settings import notices
     from moldau.broker.settings.node import node_id, process_roles
+    from moldau.broker.settings.shards import balance_notices
     from moldau.records import tell_kernel
 
     log = loggers.get("moldau.broker.settings")
     for notice in notices(settings):
+        log.warn(notice)
+    for notice in balance_notices(settings, is_sharded=False) if arguments.shard is None else ():
         log.warn(notice)
     tell_kernel(loggers.get("moldau.records").warn)
     formats = (
@@ -249,10 +252,11 @@ async def sampler(
     sampled = Sampled(runtime)
     try:
         if is_shard:
-            from moldau.broker.exposition.server import answers_of
+            from moldau.broker.main.shard_answers import ShardAnswers
 
-            runtime.spawn(answer_parent(answers_of(sampled.figures)), name="answers the supervisor")
-            yield sampled
+            answers = ShardAnswers(sampled, runtime.clock)
+            runtime.spawn(answer_parent(answers.answer), name="answers the supervisor")
+            yield answers
         else:
             async with metrics_served(runtime, settings, loggers, out, sampled.figures):
                 yield sampled

@@ -57,6 +57,7 @@ from moldau.broker.settings.controller import (
 from moldau.broker.settings.node import broker_id, broker_rack, node_id, process_roles
 from moldau.broker.settings.registry import moldau_registry_advertised, moldau_registry_listener
 from moldau.broker.settings.security import moldau_audit_log
+from moldau.broker.settings.shards import balance_notices, moldau_shards_balance_enable
 from moldau.broker.settings.telemetry import moldau_metrics_listener
 from moldau.cli.command import Context, Exit
 from moldau.config import overrides
@@ -240,7 +241,8 @@ def run_shards(arguments: Namespace, context: Context) -> int:
         known = _cluster_id(runtime.files, settings, arguments)
         cluster_id = known or format_uuid(new_uuid(runtime.random))
         words = shard_words(arguments, cluster_id)
-        asked = ASKED if settings[moldau_metrics_listener] else {}
+        is_asked = settings[moldau_metrics_listener] or settings[moldau_shards_balance_enable]
+        asked = ASKED if is_asked else {}
         launches = [partial(_launch, words, each, asked) for each in range(arguments.shards)]
         shards = Shards(launches, context.out, runtime)
         await until_signal(_serve(shards, runtime, settings, arguments, context))
@@ -256,17 +258,26 @@ async def _serve(
     arguments: Namespace,
     context: Context,
 ) -> None:
-    """Run the shards. Their metrics are served from before their start to after their end."""
+    """Run and balance the shards. Their metrics are served from before their start to after their
+    end."""
     from moldau.broker.exposition.server import ShardFigures
+    from moldau.broker.main.shard_balance import ShardBalance
 
-    figures = ShardFigures(shards.asked)
     loggers = loggers_of(runtime, arguments, context.err)
+    log = loggers.get("moldau.broker.shards")
+    for notice in balance_notices(settings, is_sharded=True):
+        log.warn(notice)
+    balance = ShardBalance(runtime, settings, shards.asked, log)
+    figures = ShardFigures(shards.asked, balance.page)
     async with metrics_served(runtime, settings, loggers, context.out, figures):
         try:
             await shards.start()
             shards.announce(settings)
+            if settings[moldau_shards_balance_enable]:
+                balance.begin()
             await shards.watch()
         finally:
+            await balance.aclose()
             await shards.stop()
 
 

@@ -158,7 +158,8 @@ class FollowedReplica:
 
     @property
     def is_throttled(self) -> bool:
-        return self.partition.is_fetch_throttled and not self.partition.is_in_sync
+        partition = self.partition
+        return _is_throttled(partition, self._ground.quota()) and not partition.is_in_sync
 
     @property
     def is_short_of_room(self) -> bool:
@@ -345,8 +346,9 @@ class LeaderFetcher:
             whole = memoryview(records)[: whole_bytes(records)]
             if len(whole):
                 partition.log.append_as_follower(whole, self._ground.runtime.clock.wall_ms())
-                if partition.is_fetch_throttled:
-                    self._ground.quota().record(len(whole), self._now_ms())
+                quota = self._ground.quota()
+                if _is_throttled(partition, quota):
+                    quota.record(len(whole), self._now_ms())
         partition.take_over(data.high_watermark, data.log_start_offset)
 
     async def _ask_ends(self, asked: RequestedPartition[FollowedReplica]) -> None:
@@ -419,6 +421,12 @@ class LeaderFetcher:
 
     def _now_ms(self) -> int:
         return self._ground.runtime.clock.monotonic_ns() // 1_000_000
+
+
+def _is_throttled(partition: Partition, quota: ReplicationQuota) -> bool:
+    """Whether the quota applies to the partition, by a setting or by a move of this node."""
+    is_paced = quota.paced is not None and quota.paced == (partition.topic, partition.index)
+    return is_paced or partition.is_fetch_throttled
 
 
 def _facts(partition: Partition) -> dict[str, object]:

@@ -40,7 +40,7 @@ from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader, Ready
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
-from moldau.broker.replication.traffic import TopicTraffic
+from moldau.broker.replication.traffic import REQUEST_BYTES, TopicTraffic
 from moldau.broker.replication.watchers import Watchers
 from moldau.broker.tiered.remote_lookup import RemoteLookup
 from moldau.broker.tiered.served_partition import RemoteRequest, ServedPartition
@@ -106,6 +106,7 @@ class Partition:
         "topic_id",
         "traffic",
         "watchers",
+        "work",
     )
 
     def __init__(
@@ -118,6 +119,9 @@ class Partition:
     ) -> None:
         """`commit` belongs to the log's directory. Call `lead` or `follow` next."""
         self.traffic = traffic or TopicTraffic()
+        self.work = 0
+        """What clients, followers and coordinators cost this replica as leader: their bytes, and
+        REQUEST_BYTES for each batch and read. It only grows."""
         self.topic = leadership.topic
         self.index = leadership.index
         self.topic_id = leadership.topic_id
@@ -177,6 +181,11 @@ class Partition:
     @property
     def log_end_offset(self) -> int:
         return self.offsets.log_end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """What its log has on this node's disk."""
+        return self.log.size_bytes
 
     def check_epoch(self, current_leader_epoch: int, *, must_lead: bool = True) -> None:
         """Reject a request with a different leader epoch (-1 means that it has none), and any
@@ -253,6 +262,7 @@ class Partition:
             )
         leader.check_acks(-1, self._acks_min)
         fields = self.log.append_own(batches, self.leader_epoch, now_ms, transaction_version)
+        self.work += len(batches) + REQUEST_BYTES
         self.on_appended(leader)
         return AppendInfo(*fields)
 

@@ -28,10 +28,18 @@ class ReplicationQuota:
 
     def __init__(self, window_ms: int = 1000, windows: int = 11) -> None:
         self.bytes_per_second = UNLIMITED
+        self.paced: tuple[str, int] | None = None
+        """A partition that is throttled besides those of the settings; see `pace`."""
+        self._pace = UNLIMITED
         self.window_ms = window_ms
         self._windows = windows
         self._counted: deque[tuple[int, int]] = deque()
         """Pairs of a window's number and the bytes in it."""
+
+    def pace(self, partition: tuple[str, int] | None, bytes_per_second: int = UNLIMITED) -> None:
+        """Throttle one more partition by this rate, until another call. Unlike a setting, it ends
+        with the process: an interrupted move leaves nothing behind."""
+        self.paced, self._pace = partition, bytes_per_second
 
     def record(self, size_bytes: int, now_ms: int) -> None:
         """Count bytes that throttled replicas copied."""
@@ -43,9 +51,10 @@ class ReplicationQuota:
 
     def is_exceeded(self, now_ms: int) -> bool:
         """Whether no more may be copied now."""
-        if self.bytes_per_second == UNLIMITED:
+        limit = min(self.bytes_per_second, self._pace)
+        if limit == UNLIMITED:
             return False
-        return self.rate(now_ms) > self.bytes_per_second
+        return self.rate(now_ms) > limit
 
     def rate(self, now_ms: int) -> float:
         """Return the current rate in bytes per second."""

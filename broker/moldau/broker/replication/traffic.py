@@ -11,6 +11,9 @@ from typing import Final
 
 from moldau.broker.tiered.remote_traffic import RemoteTraffic
 
+REQUEST_BYTES: Final = 16_384
+"""What a batch or a read costs besides its bytes, as the bytes that cost as much."""
+
 
 class TopicTraffic:
     """The counters of one topic. The hot path adds to them in place."""

@@ -29,6 +29,7 @@ from moldau.broker.settings import (
     replication,
     sasl,
     security,
+    shards,
     share,
     streams,
     telemetry,
@@ -69,6 +70,7 @@ NOUNS = (
     telemetry,
     registry,
     console,
+    shards,
 )
 
 # Names under these belong to listeners and plugins.
