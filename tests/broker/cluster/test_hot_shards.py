@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -72,10 +71,7 @@ class SimulatedShard:
                 busy[1] += SHARE * led * (busy[0] - before)
                 return busy[1]
 
-            sampled = SimpleNamespace(
-                figures=None, turn=partial(asyncio.sleep, 0), watch=lambda node: None
-            )
-            answers = ShardAnswers(cast(Any, sampled), clock, busy_s)
+            answers = ShardAnswers(clock, busy_s=busy_s)
             answers.watch(ObservedBroker(broker))
             self._known = broker, answers
         return self._known[1]
@@ -146,11 +142,19 @@ def three() -> Any:
         )
 
 
+def paced(brokers: SimulatedBrokers) -> tuple[str, int] | None:
+    """The partition that the second shard copies slowly."""
+    return brokers.running[2].node.replicas.quotas.fetched.paced
+
+
 def test_a_hot_shard_gives_a_replica_away_while_clients_work(three: SimulatedBrokers) -> None:
     host = Host(three, Traffic(three.bootstrap_servers, PARTITIONS), [1])
     host.world.run_until(lambda: host.leaders() == [1, 1, 2], within=60)
-    moved = next(each for each in host.partitions().values() if each.leader == 2)
-    assert moved.replicas == (2,)
+    (index,) = [number for number, each in host.partitions().items() if each.leader == 2]
+    assert host.partitions()[index].replicas == (2,)
+    assert paced(three) == (TOPIC, index)
+    host.world.run_for(1)
+    assert paced(three) is None
     host.world.run_for(6 * WINDOW_S)  # neither is hot any more
     assert host.leaders() == [1, 1, 2]
     (line,) = host.began
@@ -195,6 +199,7 @@ def test_a_cancelled_move_is_named_and_another_partition_moves(three: SimulatedB
     three.world.network.block("b2", "b1")  # the copy makes no progress
     host.world.run_until(lambda: any(map(is_moving, host.partitions().values())), within=60)
     (index,) = [n for n, each in host.partitions().items() if is_moving(each)]
+    assert paced(three) == (TOPIC, index)
 
     async def cancel(runtime: Runtime) -> None:
         async with Admin(runtime=runtime, bootstrap_servers=three.bootstrap_servers) as admin:
@@ -205,5 +210,7 @@ def test_a_cancelled_move_is_named_and_another_partition_moves(three: SimulatedB
     three.world.network.heal()
     host.world.run_until(lambda: host.leaders() == [1, 1, 2], within=60)
     assert host.partitions()[index].leader == 1
+    host.world.run_for(2 * WINDOW_S)
+    assert paced(three) is None
     assert [each for each in host.lines if "does not move" in each and "why=cancelled" in each]
     host.end()

@@ -73,7 +73,7 @@ def test_a_partition_moves_while_it_is_written_and_leaves_nothing_behind() -> No
         assert traffic.slowest_s < 3
 
 
-@pytest.mark.parametrize("side", ["leader", "follower"])
+@pytest.mark.parametrize("side", ["leader", "follower", "the target itself"])
 def test_a_throttled_move_takes_the_time_that_its_rate_asks_for(side: str) -> None:
     """400 kB at 10 kB/s: the first 100 kB are what eleven windows hold, the rest takes 30 s. The
     other topic, which is not throttled, moves at once."""
@@ -86,6 +86,9 @@ def test_a_throttled_move_takes_the_time_that_its_rate_asks_for(side: str) -> No
         async def prepare(admin: Admin) -> None:
             topics = [NewTopic(name, assignments={0: [1]}) for name in (TOPIC, "free")]
             await admin.create_topics(topics)
+            if side == "the target itself":
+                brokers.running[2].node.replicas.quotas.fetched.pace((TOPIC, 0), 10_000)
+                return
             rate = {f"{side}.replication.throttled.rate": "10000"}
             for number in (1, 2):
                 await admin.alter_configs(Resource(ResourceType.BROKER, str(number)), set_to=rate)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.broker.exposition.application import Health, make_application
+from moldau.broker.exposition.application import make_application
+from moldau.broker.exposition.health import Health
 from moldau.broker.exposition.scrape import ScrapedNode
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker

@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 
-from moldau.broker.exposition.application import Health, application_of
+from moldau.broker.exposition.application import application_of
+from moldau.broker.exposition.health import Health
 from moldau.broker.exposition.server import NOT_RUNNING, ShardFigures, answers_of
 from moldau.broker.exposition.shards import added_up, merged
 from moldau.metrics.ring import EVERY_MS
@@ -129,6 +130,16 @@ def test_a_host_is_ready_when_all_shards_are(case: str) -> None:
         assert (await get(application, "/history")).status_code == 503
         written = (await get(application, "/metrics")).text
         assert written.count("up{shard=") == sum(each not in (None, STUCK) for each in shards)
+
+    asyncio.run(run())
+
+
+def test_the_series_of_the_process_that_asks_stand_beside_those_of_the_shards() -> None:
+    figures = ShardFigures(lambda: {0: cast(Questions, SERVES)}, lambda: page(("own", " 5")))
+
+    async def run() -> None:
+        found = Scraped((await get(application_of(figures), "/metrics")).text)
+        assert (found.value("up", shard="0"), found.value("own")) == (1, 5)
 
     asyncio.run(run())
 

@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,3 +82,12 @@ def broker_process(home: Path, *arguments: str, **environment: str) -> Iterator[
         if process.poll() is None:
             process.kill()
             process.communicate(timeout=END_SECONDS)
+
+
+def answer(address: str) -> tuple[int, str]:
+    """The status and the text at an address of this machine."""
+    try:
+        with urllib.request.urlopen(f"http://{address}") as found:
+            return found.status, found.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

@@ -50,7 +50,7 @@ class Host:
     core: HotShards = field(init=False)
     moved: list[Move] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    _looked_at: float = -1_000.0
+    looked_at: float = -1_000.0
 
     def __post_init__(self) -> None:
         self.core = HotShards(LIMITS, self.now)
@@ -79,7 +79,7 @@ class Host:
         )
         return ShardLoad(
             10 + number,
-            self.now - self._looked_at,
+            self.now - self.looked_at,
             self.share(number),
             sum(each.work for each in led),
             takes_replicas=True,
@@ -96,7 +96,7 @@ class Host:
         """Look, and return the move that begins."""
         assert self.ready().is_look_due
         loads = self.loads()
-        self._looked_at = self.now
+        self.looked_at = self.now
         self.core.on_load(loads, self.now)
         return self.ready().step
 
@@ -204,7 +204,13 @@ def test_nothing_moves_while_another_reassignment_goes_on_and_a_window_after() -
     host.places["other"] = Place(0.0, (10, 11), is_moving=True)
     assert host.window() is None
     host.places["other"].is_moving = False
-    assert host.window() is not None  # the look at which something moved began this window
+    host.now += WINDOW
+    loads = host.loads()
+    loads[1] = loads[1]._replace(elapsed_s=2 * WINDOW)  # it did not answer while that went on
+    host.core.on_load(loads, host.now)
+    assert host.ready().step is None
+    host.looked_at = host.now
+    assert host.window() is not None
 
 
 def begun() -> tuple[Host, Move]:
@@ -224,7 +230,8 @@ def test_one_partition_moves_at_a_time_and_then_a_whole_window_is_measured() -> 
     host.now += WINDOW - 1
     host.core.on_step(Progress.GOES_ON, "", host.now)
     host.now += 1
-    assert host.step() is None or host.ready().step == move, "the other partitions stay"
+    assert host.step() == move
+    assert not host.ready().is_first_step, "no other move begins"
     host.core.on_step(Progress.DONE, "", host.now)
     host.places[move.place[0]].replicas = move.goal
     host.places["d"] = Place(0.4, (10,))

@@ -7,8 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Mapping
@@ -42,7 +40,7 @@ from moldau.runtime import process_figures
 from moldau.runtime.node_processes import free_ports_in_row
 from moldau.runtime.real_files import RealFiles
 from tests.broker.exposition.scraped import Scraped
-from tests.broker.main.processes import moldau
+from tests.broker.main.processes import answer, moldau
 from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
 
@@ -400,15 +398,6 @@ def lines_until_up(process: subprocess.Popen[str]) -> list[str]:
         if line.startswith("Ctrl-C"):
             return lines
     raise AssertionError(f"{lines}{process.communicate(timeout=60)[1]}")
-
-
-def answer(address: str) -> tuple[int, str]:
-    """The status and the text at an address of this machine."""
-    try:
-        with urllib.request.urlopen(f"http://{address}") as found:
-            return found.status, found.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def leaders_of_groups(servers: str) -> Counter[int]:

@@ -9,46 +9,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from moldau.broker.exposition.health import STARTING, Health, Observable
 from moldau.broker.exposition.recent import Recent
-from moldau.broker.exposition.scrape import ScrapedNode, Scraper, Turn
+from moldau.broker.exposition.scrape import Scraper, Turn
 from moldau.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from moldau.runtime import Clock
-
-
-class Health(NamedTuple):
-    """Whether the node works, whether it serves clients, and what to say about it."""
-
-    is_alive: bool
-    is_ready: bool
-    text: str
-
-
-class Observable(Protocol):
-    """A node that is started."""
-
-    def health(self) -> Health: ...
-
-    def observed(self) -> ScrapedNode: ...
-
-
-class Observer(Protocol):
-    """What tells others about a node."""
-
-    def watch(self, node: Observable) -> None:
-        """Begin: the node is started."""
-        ...
-
-
-STARTING = Health(is_alive=True, is_ready=False, text="starting")
 
 
 class Figures(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.exposition.application import Health
+from moldau.broker.exposition.health import Health
 from moldau.broker.exposition.scrape import ScrapedNode
 from moldau.broker.server.lifecycle import BrokerState
 

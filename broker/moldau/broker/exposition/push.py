@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.exposition.application import Observable
+from moldau.broker.exposition.health import Observable
 from moldau.broker.exposition.scrape import Scraper
 from moldau.link.telemetry.otlp import OtlpPush, OtlpTarget, PushContent, resource_of
 from moldau.metrics.otlp import Times, metric_messages

@@ -16,14 +16,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from moldau.broker.exposition.application import (
-    STARTING,
-    Figures,
-    Health,
-    NodeFigures,
-    Observable,
-    application_of,
-)
+from moldau.broker.exposition.application import Figures, NodeFigures, application_of
+from moldau.broker.exposition.health import STARTING, Health, Observable
 from moldau.broker.exposition.recent import Recent
 from moldau.broker.exposition.shards import added_up, merged
 from moldau.broker.server.standalone import parse_listen
@@ -58,8 +52,7 @@ class Sampled:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._node: Observable | None = None
-        self.turn = turn = partial(asyncio.sleep, 0)
-        """Gives the event loop a turn."""
+        turn = partial(asyncio.sleep, 0)
         self.recent = Recent(runtime.clock, turn)
         self.figures = NodeFigures(runtime.clock, turn, lambda: self._node, self.recent)
         self._sampling: asyncio.Task[None] | None = None

@@ -23,7 +23,8 @@ from moldau.errors import ConfigError, MoldauError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from moldau.broker.exposition.application import Figures, Observer
+    from moldau.broker.exposition.application import Figures
+    from moldau.broker.exposition.health import Observer
     from moldau.broker.exposition.push import MetricsPush
     from moldau.broker.server import Broker
     from moldau.config import Layer, Settings
@@ -243,25 +244,28 @@ async def sampler(
     from moldau.broker.settings.telemetry import moldau_metrics_listener
     from moldau.runtime.questions import answer_parent, is_asked
 
-    is_shard = is_asked()
-    if not (is_shard or settings[moldau_metrics_listener]):
-        yield None
-        return
-    from moldau.broker.exposition.server import Sampled
+    is_shard, address = is_asked(), settings[moldau_metrics_listener]
+    sampled = None
+    # the first shard alone has the address of all
+    if settings.is_given(moldau_metrics_listener) if is_shard else address:
+        from moldau.broker.exposition.server import Sampled
 
-    sampled = Sampled(runtime)
+        sampled = Sampled(runtime)
     try:
         if is_shard:
             from moldau.broker.main.shard_answers import ShardAnswers
 
-            answers = ShardAnswers(sampled, runtime.clock)
+            answers = ShardAnswers(runtime.clock, sampled)
             runtime.spawn(answer_parent(answers.answer), name="answers the supervisor")
             yield answers
-        else:
+        elif sampled is not None:
             async with metrics_served(runtime, settings, loggers, out, sampled.figures):
                 yield sampled
+        else:
+            yield None
     finally:
-        await sampled.aclose()
+        if sampled is not None:
+            await sampled.aclose()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ another run of this process. The pace of a copy ends when steps are no longer as
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import json
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.assignment import goal_of, is_moving
 from moldau.broker.decision.context import of_node
-from moldau.broker.exposition.server import answers_of
 from moldau.broker.main.hot_shards import LedPartition, Place, Progress, ShardLoad
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.election import Election
@@ -35,7 +35,7 @@ from moldau.runtime.process_figures import process_figures
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
-    from moldau.broker.exposition.application import Observable
+    from moldau.broker.exposition.health import Observable
     from moldau.broker.exposition.server import Sampled
     from moldau.broker.replication.partition import Partition
     from moldau.protocol.declare import Request, Response
@@ -56,13 +56,13 @@ class ShardAnswers:
 
     def __init__(
         self,
-        sampled: Sampled,
         clock: Clock,
+        sampled: Sampled | None = None,
         busy_s: Callable[[], float] = lambda: process_figures().thread_seconds,
     ) -> None:
-        """`busy_s` returns the CPU time of the event loop so far."""
+        """`sampled` has the figures; None if they are not served. `busy_s` returns the CPU time of
+        the event loop so far."""
         self._sampled = sampled
-        self._usual = answers_of(sampled.figures)
         self._clock = clock
         self._busy_s = busy_s
         self._observable: Observable | None = None
@@ -77,7 +77,8 @@ class ShardAnswers:
         """Begin: the node is started."""
         self._observable = node
         self._before_s = (self._clock.monotonic(), self._busy_s())
-        self._sampled.watch(node)
+        if self._sampled is not None:
+            self._sampled.watch(node)
 
     async def answer(self, question: str) -> AsyncIterator[bytes]:
         """Yield the answer in pieces."""
@@ -89,8 +90,10 @@ class ShardAnswers:
             yield json.dumps(
                 None if node is None else self._step(node, **json.loads(rest))
             ).encode()
-        else:
-            async for piece in self._usual(question):
+        elif self._sampled is not None:
+            from moldau.broker.exposition.server import answers_of
+
+            async for piece in answers_of(self._sampled.figures)(question):
                 yield piece
 
     # The load.
@@ -105,7 +108,7 @@ class ShardAnswers:
         counted, total = {}, 0
         for number, partition in enumerate(list(node.replicas.hosted.values())):
             if number % _AT_ONCE == 0:
-                await self._sampled.turn()
+                await asyncio.sleep(0)
             if not partition.work:
                 continue
             counted[partition] = partition.work
@@ -133,7 +136,7 @@ class ShardAnswers:
         for topic in list(node.image.topics.by_id.values()):
             if any(map(is_moving, topic.partitions.values())):
                 return True
-            await self._sampled.turn()
+            await asyncio.sleep(0)
         return False
 
     # The steps of a move.
