@@ -29,6 +29,9 @@ def produced_batches(
 
     Return None if they need the codec or a closer look: a length of four bytes or more, tags, a
     batch that is shorter than its header or belongs to a transaction, or nothing behind the topic.
+
+    Nothing behind the topic is looked at. The caller knows how many topics there are, and whether
+    the request ends with its own tags.
     """
     rows = []
     for _ in range(count):
@@ -43,7 +46,9 @@ def produced_batches(
             return None
         rows.append((index, body[start:end]))
         position = end + 1
-    return (rows, position + 1) if len(body) - position > 1 and not body[position] else None
+    if len(body) - position < 2 or body[position]:
+        return None
+    return rows, position + 1
 
 
 def _short_varint(body: memoryview, position: int) -> tuple[int, int]:
