@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from moldau.errors import BadGiven
 from moldau.operations.balance import (
+    WORTH,
     Brokers,
     Load,
     Place,
@@ -77,13 +78,16 @@ def test_disks_end_level_or_no_move_helps(
         return
     mean = sum(disks.values()) / len(disks)
     low, high = mean * (1 - IMBALANCE), mean * (1 + IMBALANCE)
-    for place, replicas in after.items():
-        for old in replicas:
-            for new in brokers.racks:
-                if keeps_racks(replicas, old, new, brokers) and (
-                    disks[old] > high or disks[new] < low
-                ):
-                    assert loads[place].size_bytes >= disks[old] - disks[new], (place, old, new)
+    for old in brokers.racks:
+        for new in brokers.racks:
+            needed = max(disks[old] - high, low - disks[new])
+            helping = [
+                loads[place].size_bytes
+                for place, replicas in after.items()
+                if keeps_racks(replicas, old, new, brokers)
+                and loads[place].size_bytes < disks[old] - disks[new]
+            ]
+            assert needed <= 0 or not helping or sum(helping) < WORTH * needed, (old, new)
 
 
 @given(clusters())
@@ -116,6 +120,17 @@ def test_a_new_broker_gets_its_share_with_as_few_bytes_as_that_takes() -> None:
     assert disk_loads(after, loads, brokers) == {1: 800, 2: 800, 3: 800}
     assert sum(len({*goal[at]} - {*current[at]}) for at in goal) == 8
     assert leader_loads(after, loads, brokers) == {1: 4, 2: 4, 3: 4}
+
+
+def test_small_partitions_stay_where_a_large_one_is_too_much_for_its_broker() -> None:
+    current = {("large", 0): (1,), **{("t", at): (at % 3 + 1,) for at in range(60)}}
+    loads = {place: Load(1) for place in current} | {("large", 0): Load(1_000_000)}
+    assert plan(current, loads, Brokers(dict.fromkeys((1, 2, 3))), 0.1) == {}
+
+    grown = Brokers(dict.fromkeys((1, 2, 3, 4)))
+    more = {**current, ("large", 1): (1,)}
+    goal = plan(more, {**loads, ("large", 1): Load(900_000)}, grown, 0.1)
+    assert [*goal] == [("large", 0)], "the new broker gets what makes a difference"
 
 
 def test_what_is_level_within_the_stated_imbalance_stays() -> None:

@@ -2,7 +2,9 @@
 
 Invariants: a partition never has fewer racks than before; each move makes the sum of squares of the
 loads smaller, so planning ends; a plan for the result of a plan is empty. When it ends, every
-broker is within `imbalance` of the mean, or no single move would bring the brokers nearer.
+broker is within `imbalance` of the mean, or no single move would bring two brokers nearer, or all
+that could move between them is less than `WORTH` of what is too much: many small partitions do not
+make room for a large one, and would take their leaders with them.
 
 Moves are chosen from the fullest broker, the smallest partition that is enough first. In the end a
 move that turned out not to be needed is taken back.
@@ -20,6 +22,7 @@ from moldau.errors import BadGiven
 Place = tuple[str, int]
 Replicas = tuple[int, ...]
 IMBALANCE: Final = 0.1
+WORTH: Final = 0.1
 _ROUNDING: Final = 1e-6
 
 
@@ -154,6 +157,8 @@ def _best_move(
             if not useful:
                 continue
             needed = max(loads[full] - high, low - loads[empty])
+            if sum(each[0] for each in useful) < WORTH * needed:
+                continue
             enough = [
                 each
                 for each in useful
