@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytest.importorskip("confluent_kafka", reason="the bench's loads need it: make peers")
+
 from bench.fetch_path import bytecodes
 
 LIMITS = {"uncommitted": (2_900, 80), "empty": (2_550, 70)}
