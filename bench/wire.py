@@ -41,8 +41,9 @@ from moldau.records.codecs import Codec
 _SIZE: Final = Struct(">i")
 _ERROR_CODE: Final = Struct(">h")
 _OFFSET: Final = Struct(">q")
-_FRAME_START_BYTES: Final = 4 + 4 + 1  # size, correlation id, no tags
-_PRODUCE_VERSION: Final = 9
+RESPONSE_HEADER_BYTES: Final = 4 + 1  # correlation id, no tags
+_FRAME_START_BYTES: Final = 4 + RESPONSE_HEADER_BYTES
+PRODUCE_VERSION: Final = 9
 _FETCH_VERSION: Final = 12
 _FETCH_WAIT_MS: Final = 500
 _OFFSET_MARK: Final = 0x0102030405060708
@@ -168,14 +169,14 @@ def produce_request_of(
     data = [PartitionProduceData(index=each, records=records) for each in partitions]
     topics = [TopicProduceData(name=topic, partition_data=data)]
     request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
-    return request_bytes(request, _PRODUCE_VERSION)
+    return request_bytes(request, PRODUCE_VERSION)
 
 
 def error_position(topic: str) -> int:
     """Return the position of the error code in an answer for one partition of that topic."""
     answer = PartitionProduceResponse(index=0, error_code=0x1234, base_offset=0)
     topics = [TopicProduceResponse(name=topic, partition_responses=[answer])]
-    body = ProduceResponse(responses=topics).encode(_PRODUCE_VERSION)
+    body = ProduceResponse(responses=topics).encode(PRODUCE_VERSION)
     return _FRAME_START_BYTES + body.index(b"\x12\x34")
 
 
