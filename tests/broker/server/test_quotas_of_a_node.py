@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 async def quick(bootstrap_servers: str, name: str, partitions: int) -> ErrorCode:
     """Create a topic without another attempt."""
-    options = {"default.api.timeout.ms": "300", "request.timeout.ms": "300"}
+    options = {"default.api.timeout.ms": "2000", "request.timeout.ms": "2000"}
     async with Admin({"bootstrap.servers": bootstrap_servers, **options}) as admin:
         try:
             await admin.create_topic(NewTopic(name, partitions, 1))
