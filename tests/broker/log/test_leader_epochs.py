@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -205,3 +206,21 @@ def test_epochs_that_recovery_found_are_written_once() -> None:
     assert not is_written(machine, log.flush)
     log.append_as_leader(batch(3), 4, NOW)
     assert is_written(machine, log.flush)
+
+
+def test_a_log_without_the_file_is_recovered_without_asking_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+    machine.open().append_as_leader(batch(3), 1, NOW)
+    machine.kill()
+    kind = type(machine.files)
+    exists, asked = kind.exists, []
+
+    def note(files: Any, path: str) -> bool:
+        asked.append(path)
+        return exists(files, path)
+
+    monkeypatch.setattr(kind, "exists", note)
+    assert machine.open().leader_epochs.entries == [(1, 0)]
+    assert not asked, "the names in the directory were listed"

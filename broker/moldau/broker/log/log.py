@@ -93,7 +93,7 @@ class PartitionLog:
         log.state.jitter = opening.jitter
         log.state.segments.active.created_ms = opening.now_ms
         if found.epochs_changed:
-            save_epochs(log.state)
+            save_epochs(log.state, is_file_there=found.is_epochs_file_there)
         log.state.update_high_watermark(opening.high_watermark)
         if owner is not None:
             log.segments.release_files()

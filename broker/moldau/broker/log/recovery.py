@@ -100,6 +100,7 @@ class RecoveredLog:
     snapshots: ProducerSnapshots
     epochs: LeaderEpochs
     epochs_changed: bool
+    is_epochs_file_there: bool
     is_clean: bool
     """Whether the log was closed cleanly and found complete."""
     recovery_point: int
@@ -206,6 +207,7 @@ class _Opener:
             snapshots,
             epochs,
             list(epochs.entries) != before,
+            names.LEADER_EPOCHS in self._listed,
             self._opening.is_clean,
             self._opening.recovery_point,
             self._notes,

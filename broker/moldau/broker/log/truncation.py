@@ -200,7 +200,8 @@ class Truncation:
         try:
             lower_mark(state.files, state.directory, end)
             if is_epoch_gone:
-                save_epochs(state)
+                path = f"{state.directory}/{names.LEADER_EPOCHS}"
+                save_epochs(state, is_file_there=state.files.exists(path))
             state.snapshots.truncate(state.log_start_offset, end)
             unreplicated = state.producers.unreplicated
             state.snapshots.load_latest(state.producers, state.local_log_start_offset, 0)
@@ -213,11 +214,11 @@ class Truncation:
         state.leader_epoch = state.leader_epochs.latest_epoch
 
 
-def save_epochs(state: LogState) -> None:
+def save_epochs(state: LogState, *, is_file_there: bool) -> None:
     """Write the epochs before anything is appended: recovery could not distinguish an epoch that
     was cut off from one whose batches were cleaned. If there is no file yet, a flush writes it."""
     state.durability.epochs_changed()
-    path = f"{state.directory}/{names.LEADER_EPOCHS}"
-    if state.files.exists(path):
+    if is_file_there:
+        path = f"{state.directory}/{names.LEADER_EPOCHS}"
         write_pairs(state.files, path, state.leader_epochs.entries)
         state.durability.epochs_saved()
