@@ -92,10 +92,9 @@ def nodes(folder: Path, objects: Objects) -> Iterator[Running]:
     ]
     names = [f"{pod}.{each['metadata']['name']}" for pod, each, _ in pods]
     machine = Machine(folder, (*names, "kafka-bootstrap", *of_kind(objects, "Deployment")))
-    for name in names:
-        for port in _SHARDED:
-            first = free_ports_in_row(2)
-            machine.ports.update({(name, port): first, (name, port + 1): first + 1})
+    sharded = [(name, port + shard) for name in names for port in _SHARDED for shard in (0, 1)]
+    first = free_ports_in_row(len(sharded))  # in one row, because two could overlap
+    machine.ports.update({place: first + number for number, place in enumerate(sharded)})
     machine.ports["kafka-bootstrap", 9092] = machine.port(MOUNTED_AS, 9092)
     running = Running(machine, objects)
     with ExitStack() as stack:
