@@ -6,13 +6,14 @@ python -m tests.broker.pairs --seed 7 --strength 3 all triples
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from tests.broker.pairs.client import words_of
-from tests.broker.pairs.columns import COLUMNS, IMPOSSIBLE, allowed
+from tests.broker.pairs.columns import COLUMNS, IMPOSSIBLE, TRANSACTIONAL, allowed
 from tests.broker.pairs.model import ends_problems
 from tests.broker.pairs.running import Scenes, run_case
 from tests.suites import today
@@ -22,6 +23,21 @@ COUNT = 6
 """How many cases of a day run with the deep tests."""
 ALL = covering(COLUMNS, allowed, seed=1)
 _PACKAGES = {"librdkafka": "confluent_kafka", "aiokafka": "aiokafka"}
+
+
+# A known loss, by timing: a transaction that is under way while the source is made anew commits the
+# offset of the topic that is gone, by its name. A copier that starts from it passes over records.
+# TxnOffsetCommit 6 names topics by their ids; when it is served, this goes.
+_LOSES = pytest.mark.xfail(reason="offsets in a transaction have no topic ids", strict=False)
+
+
+def _parameters(cases: Sequence[Case]) -> list[Any]:
+    return [pytest.param(each, id=name_of(each), marks=_marks(each)) for each in cases]
+
+
+def _marks(case: Case) -> list[pytest.MarkDecorator]:
+    is_anew = case["change"] == "source made anew" and case["fault"] == "kill all"
+    return [_LOSES] if is_anew and case["sender"] in TRANSACTIONAL else []
 
 
 def test_the_columns_are_those_of_the_rules() -> None:
@@ -44,7 +60,7 @@ def scenes() -> Iterator[Scenes]:
 
 @pytest.mark.real
 @pytest.mark.deep
-@pytest.mark.parametrize("case", of_day(ALL, COUNT, today()), ids=name_of)
+@pytest.mark.parametrize("case", _parameters(of_day(ALL, COUNT, today())))
 def test_a_copy_is_what_the_model_says(scenes: Scenes, case: Case) -> None:
     if case["client"] in _PACKAGES:
         pytest.importorskip(_PACKAGES[case["client"]], reason="a peer: make peers")
@@ -55,6 +71,6 @@ def test_a_copy_is_what_the_model_says(scenes: Scenes, case: Case) -> None:
 @pytest.mark.real
 @pytest.mark.deep
 @pytest.mark.soak
-@pytest.mark.parametrize("case", ALL, ids=name_of)
+@pytest.mark.parametrize("case", _parameters(ALL))
 def test_all_pairs_meet(scenes: Scenes, case: Case) -> None:
     test_a_copy_is_what_the_model_says(scenes, case)

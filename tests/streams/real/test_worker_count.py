@@ -71,13 +71,10 @@ def load(app: App) -> Iterator[list[str]]:
 
 def change(app: App, count: int) -> None:
     begun = time.monotonic()
-    streams(app, "status", "--json")
-    busy_s = time.monotonic() - begun  # a command alone: less than a second on an idle machine
-    begun = time.monotonic()
     code, out, err = streams(app, "workers", str(count))
     assert code == 0, (out, err, app.log.read_text()[-3000:])
     assert out.endswith(f"app {app.name} has {count} worker{'s' if count > 1 else ''}\n")
-    assert time.monotonic() - begun < SESSION_S - 10 + 8 * busy_s
+    assert time.monotonic() - begun < SESSION_S - 10
     code, out, _ = streams(app, "status", "--json")
     found: dict[str, Any] = json.loads(out)
     assert found["workers"] == count
