@@ -29,6 +29,7 @@ NEWER_SUFFIX: Final = "-4.4"
 OF_KAFKA_4_4: Final = frozenset(
     (
         *("DeleteGroupsRequest", "DeleteGroupsResponse"),
+        *("TxnOffsetCommitRequest", "TxnOffsetCommitResponse"),
         *("StreamsGroupHeartbeatRequest", "StreamsGroupHeartbeatResponse"),
         *("StreamsGroupDescribeRequest", "StreamsGroupDescribeResponse"),
         "StreamsGroupTopologyDescriptionUpdateRequest",

@@ -28,7 +28,7 @@ from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 from tests.streams.kafka import renew as streams
 
 STREAMS = "streams"
-OF_NEWEST = frozenset(("streams_groups",))
+OF_NEWEST = frozenset(("streams_groups", "transactions_by_id"))
 """The scenarios about APIs that are served in versions that only the newest Kafka has."""
 
 

@@ -41,7 +41,7 @@ KAFKA = """
 25 AddOffsetsToTxn 0-4 3+ b
 26 EndTxn 0-5 3+ b
 27 WriteTxnMarkers 1-2 1+ b
-28 TxnOffsetCommit 0-5 3+ b
+28 TxnOffsetCommit 0-6 3+ b
 29 DescribeAcls 1-3 2+ bc
 30 CreateAcls 1-3 2+ bc
 31 DeleteAcls 1-3 2+ bc

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.client import TopicPartition
 from moldau.client.base.coordinator import GroupMetadata
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -30,7 +31,8 @@ def test_a_member_knows_who_it_is(kind: str) -> None:
             await reader.subscribe("t")
             await read_all(reader, 10)
             found = reader.group_metadata()
-            assert found == ("g", found.generation, reader.member_id, "i")
+            ids = {TopicPartition("t", 0): world.cluster.ids["t"]}
+            assert found == ("g", found.generation, reader.member_id, "i", ids)
             assert found.generation > 0
             assert found.member_id
 

@@ -15,6 +15,7 @@ from moldau.client import (
     ConfigError,
     ErrorCode,
     GenerationAssignment,
+    GroupMetadata,
     KafkaError,
     TopicPartition,
 )
@@ -43,7 +44,7 @@ def test_members_share_what_their_leader_assigns() -> None:
             await first.until(1)
             assert first.words == WORDS
             assert (one.generation, one.is_leader) == (1, True)
-            assert one.group_metadata() == ("g", 1, one.member_id, None)
+            assert one.group_metadata() == GroupMetadata("g", 1, one.member_id, None)
             async with member(runtime, second) as two:
                 await first.until(2)
                 await second.until(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from moldau.client import (
     AbortableTransactionError,
     Admin,
     Consumer,
+    ErrorCode,
     KafkaError,
     NewTopic,
     Producer,
@@ -20,6 +22,7 @@ from moldau.client import (
 from moldau.client import sync as blocking
 from tests.client.producer.transaction_space import PARTITIONS, Space
 from tests.client.producer.transaction_space import space as space
+from tests.peers.either_broker import Broker
 from tests.peers.either_broker import broker as broker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
@@ -164,6 +167,68 @@ def test_a_partition_that_goes_to_another_member_aborts_the_block(
                 async with producer.transaction(consumer):
                     done += await copy.copied(producer, consumer)
         await space.check(VALUES)
+
+    space.run(main)
+
+
+async def make_again(copy: Copy, values: list[bytes]) -> None:
+    """Delete the source, and make another topic of its name with these values."""
+    async with Admin(bootstrap_servers=copy.space.servers) as admin:
+        await admin.delete_topics([copy.source])
+        await admin.create_topic(NewTopic(copy.source, PARTITIONS, 1))
+    async with Producer(bootstrap_servers=copy.space.servers) as producer:
+        for number, value in enumerate(values):
+            await producer.send(copy.source, value, partition=number % PARTITIONS)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_offsets_of_a_deleted_source_are_refused(moldau_broker: Broker, protocol: str) -> None:
+    """Brokers before Kafka 4.4 take offsets in transactions by the name of the topic alone."""
+    copy = Copy(space := Space(moldau_broker), group_protocol=protocol, enable_auto_commit=False)
+
+    async def main() -> None:
+        await copy.fill()
+        async with space.producer() as producer, copy.consumer() as consumer:
+            await consumer.subscribe([copy.source])
+            await producer.begin_transaction()
+            while not await copy.copied(producer, consumer):
+                pass
+            offsets, group = consumer.consumed(), consumer.group_metadata()
+            await make_again(copy, [b"new"])
+            with pytest.raises(AbortableTransactionError) as refused:
+                await producer.send_offsets(offsets, group)
+            assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+            await producer.abort_transaction()
+        assert await copy.committed() == 0
+
+    space.run(main)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_source_that_is_made_again_in_a_block_is_copied_once(
+    moldau_broker: Broker, protocol: str
+) -> None:
+    """The block commits without the offsets of the old source if the consumer knows of the new one
+    by then, else it is aborted."""
+    copy = Copy(space := Space(moldau_broker), group_protocol=protocol, enable_auto_commit=False)
+    new = [b"new-%d" % number for number in range(5)]
+
+    async def main() -> None:
+        await copy.fill()
+        async with space.producer() as producer, copy.consumer() as consumer:
+            await consumer.subscribe([copy.source])
+            done = 0
+            with suppress(AbortableTransactionError):
+                async with producer.transaction(consumer):
+                    while not done:
+                        done = await copy.copied(producer, consumer)
+                    await make_again(copy, new)
+            while await copy.committed() != len(new):
+                async with producer.transaction(consumer):
+                    await copy.copied(producer, consumer)
+        found = await space.read()
+        assert [each for each in found if each.startswith(b"new")] == new
+        assert len(found) == len(set(found))
 
     space.run(main)
 

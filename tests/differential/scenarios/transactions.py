@@ -119,7 +119,7 @@ def describe(*names: str) -> describing.DescribeTransactionsRequest:
 async def scenario(talk: Talk) -> None:
     await talk.topic("t", 3)
     await coordinated(talk)
-    old = await _begun(talk, "old")
+    old = await begun(talk, "old")
     await _not_begun(talk, old)
     await _older_client(talk, old)
     await _newer_client(talk)
@@ -128,7 +128,7 @@ async def scenario(talk: Talk) -> None:
     await _tools(talk)
 
 
-async def _begun(talk: Talk, name: str) -> tuple[int, int]:
+async def begun(talk: Talk, name: str) -> tuple[int, int]:
     """A producer of this transactional id, when the coordinator is up."""
     found: list[tuple[int, int]] = []
 
@@ -143,7 +143,7 @@ async def _begun(talk: Talk, name: str) -> tuple[int, int]:
     return found[-1]
 
 
-async def _complete(talk: Talk, name: str) -> None:
+async def complete(talk: Talk, name: str) -> None:
     """The markers are written, and the coordinator knows it."""
 
     async def is_complete() -> bool:
@@ -192,11 +192,11 @@ async def _older_client(talk: Talk, old: tuple[int, int]) -> None:
         "offsets", commit_offset("old", producer, 5), versions(TxnOffsetCommitRequest, last=4)
     )
     await talk.ask("offsets of an unknown topic", commit_offset("old", producer, 5, "nope"), [0, 3])
-    generation = commit_offset("old", producer, 5, generation_id=3, member_id="m")
+    generation = commit_offset("old", producer, 5, generation_id_or_member_epoch=3, member_id="m")
     await talk.ask("offsets of another generation", generation, [3, 4])
     await talk.ask("while it is open", describe("old"))
     await talk.ask("commit", end("old", producer, commit=True), 4)
-    await _complete(talk, "old")
+    await complete(talk, "old")
     await talk.ask("commit again", end("old", producer, commit=True), [0, 1, 2, 3, 4])
     await talk.ask("abort what is committed", end("old", producer, commit=False), 4)
 
@@ -210,7 +210,7 @@ def produce_in(
 
 async def _newer_client(talk: Talk) -> None:
     """Transaction version 2: the broker adds partitions, each end bumps the epoch (KIP-890)."""
-    new = await _begun(talk, "new")
+    new = await begun(talk, "new")
     await talk.ask("broker adds", broker_adds("new", new, ("t", 2)), [4, 5])
     for index in (1, 2):
         verify = broker_adds("new", new, ("t", index), verify=True)
@@ -218,7 +218,7 @@ async def _newer_client(talk: Talk) -> None:
     await talk.ask("records", produce_in("new", new, ("t", 2)), 12)
     await talk.ask("new offsets", commit_offset("new", new, 7), 5)
     await talk.ask("new commit", end("new", new, commit=True), 5)
-    await _complete(talk, "new")
+    await complete(talk, "new")
     await talk.ask("new commit again", end("new", new, commit=True), 5)
     await talk.ask("new abort instead", end("new", new, commit=False), 5)
     await talk.ask("late records", produce_in("new", new, ("t", 2), 2), 12)
@@ -226,20 +226,20 @@ async def _newer_client(talk: Talk) -> None:
     second = (new[0], new[1] + 1)
     await talk.ask("commit of nothing", end("new", second, commit=True), 5)
     await talk.ask("abort of nothing", end("new", second, commit=False), 5)
-    await _complete(talk, "new")
+    await complete(talk, "new")
     await talk.ask("abort of nothing again", end("new", second, commit=False), 5)
     third = (new[0], new[1] + 2)
     await talk.ask("the next records", produce_in("new", third, ("t", 2)), 12)
     await talk.ask("new abort", end("new", third, commit=False), 5)
-    await _complete(talk, "new")
+    await complete(talk, "new")
     await talk.ask("described at the end", describe("new"))
 
 
 async def _fenced(talk: Talk) -> None:
-    first = await _begun(talk, "fenced")
+    first = await begun(talk, "fenced")
     await talk.ask("to be fenced", produce_in("fenced", first, ("t", 0)), 12)
     await talk.ask("the next instance", init("fenced"), 5)
-    await _complete(talk, "fenced")
+    await complete(talk, "fenced")
     await talk.ask("the next instance, again", init("fenced"), 5)
     await talk.ask("the fenced one commits", end("fenced", first, commit=True), 5)
     await talk.ask("the fenced one writes", produce_in("fenced", first, ("t", 0), 2), 12)

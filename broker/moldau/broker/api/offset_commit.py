@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from moldau.broker.coordinator.group.commits import commit, commit_refusal, delete_offsets
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -23,12 +23,14 @@ from moldau.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitResponseTopic
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
 
 _IDS_SINCE: Final = 10
+T = TypeVar("T", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -43,7 +45,7 @@ def serve(node: Node, request: ApiRequest) -> None:
             response = commit_refusal(message, response)
         assert isinstance(response, OffsetCommitResponse)
         if unknown:
-            response.topics = _merged(unknown, response.topics)
+            response.topics = merged(unknown, response.topics)
         request.answer(response)
 
     if not known:
@@ -102,9 +104,7 @@ def _refused(
     )
 
 
-def _merged(
-    unknown: list[OffsetCommitResponseTopic], found: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
+def merged(unknown: list[T], found: list[T]) -> list[T]:
     """Merge the responses. Rejections come first, as in Kafka, and each topic appears once."""
     by_name = {(each.name, each.topic_id): each for each in unknown}
     for each in found:

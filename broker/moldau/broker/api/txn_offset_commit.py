@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.gate import allowed, is_allowed
 from moldau.broker.api.joining import ask_coordinator, verifies
+from moldau.broker.api.offset_commit import merged
 from moldau.broker.api.produce_transaction import is_open
 from moldau.broker.coordinator.group.transactional_commits import (
     commit_in_transaction,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _BUMPS_SINCE: Final = 5
 """The version with which clients of transaction version 2 begin."""
 _ABORTABLE_SINCE: Final = 4
+_IDS_SINCE: Final = 6
 _FIRST_SEQUENCE: Final = 0  # as Kafka's coordinators write; nothing reads it
 
 
@@ -56,7 +58,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         if isinstance(response, KafkaError):
             response = refused_in_transaction(message, response)
         assert isinstance(response, TxnOffsetCommitResponse)
-        response.topics += unknown
+        response.topics = merged(unknown, response.topics)
         request.answer(response)
 
     if not message.topics:
@@ -147,14 +149,26 @@ def _refused(node: Node, request: ApiRequest, message: TxnOffsetCommitRequest) -
 def _take_unknown(
     node: Node, request: ApiRequest, message: TxnOffsetCommitRequest
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Remove the partitions that cannot be committed from the message, and return their errors."""
-    readable = allowed(node, request, AclResource.TOPIC, [each.name for each in message.topics])
+    """Remove the partitions that cannot be committed from the message, and return their errors. The
+    topics that are left get both their name and their id."""
+    has_ids = request.arrival.version >= _IDS_SINCE
+    topics = node.image.topics
+    found = [
+        topics.by_id.get(each.topic_id) if has_ids else topics.by_name(each.name)
+        for each in message.topics
+    ]
+    for topic, known in zip(message.topics, found, strict=True):
+        if known is not None:
+            topic.name, topic.topic_id = known.name, known.topic_id
+    names = [each.name for each in message.topics if each.name]
+    readable = allowed(node, request, AclResource.TOPIC, names)
     unknown: list[TxnOffsetCommitResponseTopic] = []
-    for topic in message.topics:
-        known = node.image.topics.by_name(topic.name)
+    for topic, known in zip(message.topics, found, strict=True):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         there = () if known is None else known.partitions
-        if topic.name not in readable:
+        if has_ids and known is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif topic.name not in readable:
             code, there = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
         rows = [
             TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
@@ -163,6 +177,10 @@ def _take_unknown(
         ]
         topic.partitions = [each for each in topic.partitions if each.partition_index in there]
         if rows:
-            unknown.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=rows))
+            unknown.append(
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=rows
+                )
+            )
     message.topics = [each for each in message.topics if each.partitions]
     return unknown

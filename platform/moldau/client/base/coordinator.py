@@ -11,13 +11,16 @@ coordinator has moved (or after a lost connection) the next call looks it up aga
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
+from moldau.ids import Uuid
 from moldau.link.addresses import Address
 from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
 from moldau.link.connections import result_of
+from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -43,12 +46,15 @@ _ELSEWHERE: Final = frozenset(
 
 class GroupMetadata(NamedTuple):
     """A consumer's identity in its group; generation -1 and an empty id while it is not a member.
-    With group.protocol=consumer the generation is the member's epoch."""
+    With group.protocol=consumer the generation is the member's epoch. `topic_ids` are the topics
+    that it has read, so that their offsets are not committed to new topics of the same names; None
+    if it knows none."""
 
     group_id: str
     generation: int
     member_id: str
     instance_id: str | None
+    topic_ids: Mapping[TopicPartition, Uuid] | None = None
 
 
 async def find_coordinator(

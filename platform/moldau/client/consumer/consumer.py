@@ -44,7 +44,11 @@ from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.position import ReadPolicy
 from moldau.client.consumer.reader import Interceptors, PartStream, RecordReader, RecordStream
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.consumer.transactional import TransactionalProgress, in_transactions
+from moldau.client.consumer.transactional import (
+    TransactionalProgress,
+    in_transactions,
+    metadata_of_given,
+)
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
 from moldau.client.group.missing import MissingTopics
@@ -650,7 +654,7 @@ class Consumer(Generic[K, V]):
 
     def group_metadata(self) -> GroupMetadata:
         """Return this member's identity in its group, for a transactional producer."""
-        return self._require_group("know its group's metadata").metadata
+        return metadata_of_given(self._core, self._require_group("know its group's metadata"))
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> bool:
         """Ask the group to rebalance, during the next polls. The coordinator gets the start of

@@ -158,7 +158,7 @@ class ConsumerCore:
         self.positions: dict[TopicPartition, Position] = {}
         """Those of the assigned partitions, in the order of their turns."""
         self.progress = ReadProgress(self.positions, lock)
-        self._taken_away: dict[TopicPartition, Former] = {}
+        self.taken_away: dict[TopicPartition, Former] = {}
         """How far the user had read in partitions taken away: they may be assigned again."""
         self._first_state = PositionState.UNKNOWN
         self._next_generation: Callable[[], int] = count().__next__
@@ -191,7 +191,7 @@ class ConsumerCore:
         self.interest, self.has_interest = interest, bool(interest)
         if self.refusal is not None and self.refusal.context["topic"] not in interest.names:
             self.refusal = None
-        self._taken_away.clear()
+        self.taken_away.clear()
 
     def on_assigned(
         self,
@@ -216,13 +216,13 @@ class ConsumerCore:
             self._settle(before[where])
             former = before[where].as_former()
             if former is not None:
-                self._taken_away[where] = former
+                self.taken_away[where] = former
         self.on_topics()
         self._drop(gone)
 
     def _made(self, where: TopicPartition, ids: Mapping[TopicPartition, Uuid]) -> Position:
         """Create a position: new, or continued, possibly in another topic of the same name."""
-        identity = TopicIdentity(self._taken_away.pop(where, None), ids.get(where, ZERO_UUID))
+        identity = TopicIdentity(self.taken_away.pop(where, None), ids.get(where, ZERO_UUID))
         state, generations = self._first_state, self._next_generation
         return Position(where, self.policy, state, generations, self._notices, identity)
 
@@ -295,7 +295,7 @@ class ConsumerCore:
         wanted = list(partitions)
         found = self.topic_ids(wanted)
         for where in wanted:
-            position, former = self.positions.get(where), self._taken_away.get(where)
+            position, former = self.positions.get(where), self.taken_away.get(where)
             own = ZERO_UUID if former is None else former.topic_id
             if position is not None:
                 self._settle(position)

@@ -14,9 +14,11 @@ from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import GroupMetadata
 from moldau.client.base.user_code import LOG
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.client.consumer.consumer_core import ConsumerCore
     from moldau.client.consumer.fetcher import Fetcher
     from moldau.client.consumer.membership import ConsumerGroup
 
@@ -34,6 +36,17 @@ def in_transactions(fetcher: Fetcher, group: ConsumerGroup) -> TransactionalProg
     return core.transactional
 
 
+def metadata_of_given(core: ConsumerCore, group: ConsumerGroup) -> GroupMetadata:
+    """Return the member's identity in its group, with the ids of the topics whose records the user
+    was given."""
+    return _with_ids(group, core.given_ids({**core.taken_away, **core.positions}))
+
+
+def _with_ids(group: ConsumerGroup, ids: Mapping[TopicPartition, Uuid]) -> GroupMetadata:
+    known = {where: each for where, each in ids.items() if each != ZERO_UUID}
+    return group.metadata._replace(topic_ids=known or None)
+
+
 class TransactionalProgress:
     """How far one consumer has read, and how far its transactions have committed that."""
 
@@ -42,7 +55,9 @@ class TransactionalProgress:
         self._fetcher = fetcher
         self._core = fetcher.core
         self._group = group
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._committed: dict[TopicPartition, tuple[Uuid, OffsetAndMetadata]] = {}
+        """What a transaction has committed last, and the id of its topic: a new topic of that name
+        begins anew."""
         self._lost = set[TopicPartition]()
         self.is_open = False
         """Whether a transaction is open that sends the offsets of this consumer."""
@@ -55,10 +70,10 @@ class TransactionalProgress:
             )
         group.commits.by_itself = False
 
-    @property
-    def metadata(self) -> GroupMetadata:
-        """The member's identity in its group."""
-        return self._group.metadata
+    def metadata(self, offsets: Collection[TopicPartition]) -> GroupMetadata:
+        """Return the member's identity in its group, for `uncommitted` offsets of these partitions,
+        with the ids of their topics."""
+        return _with_ids(self._group, self._core.topic_ids(offsets))
 
     def on_taken(self, partitions: Collection[TopicPartition]) -> None:
         """The consumer reads these partitions no more."""
@@ -87,10 +102,11 @@ class TransactionalProgress:
 
     def _base(self, where: TopicPartition) -> OffsetAndMetadata:
         """Return the last committed offset, or else where reading began."""
-        found = self._committed.get(where)
-        if found is not None:
-            return found
         position = self._core.require(where)
+        topic_id, found = self._committed.get(where, (ZERO_UUID, None))
+        is_same = topic_id == position.topic_id or ZERO_UUID in (topic_id, position.topic_id)
+        if found is not None and is_same:
+            return found
         return OffsetAndMetadata(position.began_at, "", position.began_at_epoch)
 
     def check(self) -> None:
@@ -105,11 +121,14 @@ class TransactionalProgress:
                 partitions=[str(each) for each in lost],
             )
 
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Note offsets that a transaction has committed."""
+    def committed(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        """Note offsets that a transaction has committed, for `metadata`."""
+        ids = group.topic_ids or {}
         for where, each in offsets.items():
-            if self._core.positions.get(where) is not None:
-                self._committed[where] = each
+            if where in self._core.positions:
+                self._committed[where] = (ids.get(where, ZERO_UUID), each)
 
     def rewind(self) -> None:
         """Read again all that was returned and not committed."""

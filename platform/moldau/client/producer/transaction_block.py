@@ -84,19 +84,19 @@ class Transaction:
 
     async def _commit(self) -> None:
         """Commit with the consumer's offsets, however long the cluster takes."""
-        offsets = {}
-        if self._reading is not None:
-            try:
-                self._reading.check()
-            except KafkaError as error:
-                raise abortable(error) from error
-            offsets = self._reading.uncommitted()
-            if offsets:
-                metadata = self._reading.metadata
-                await _until_done(lambda: self._transactions.send_offsets(offsets, metadata))
+        if self._reading is None:
+            await _until_done(self._transactions.commit)
+            return
+        try:
+            self._reading.check()
+        except KafkaError as error:
+            raise abortable(error) from error
+        offsets = self._reading.uncommitted()
+        group = self._reading.metadata(offsets)
+        if offsets:
+            await _until_done(lambda: self._transactions.send_offsets(offsets, group))
         await _until_done(self._transactions.commit)
-        if self._reading is not None:
-            self._reading.committed(offsets)
+        self._reading.committed(offsets, group)
 
     async def _drop(self, *, is_in_a_hurry: bool = False) -> None:
         """Rewind the consumer and abort. A failure is only logged, so that it does not hide the

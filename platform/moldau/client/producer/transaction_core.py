@@ -63,6 +63,7 @@ from moldau.client.producer.transaction_errors import (
     FatalTransactionError,
     RetriableTransactionError,
     TransactionError,
+    abortable,
     dropped,
     is_fatal,
     of_kind,
@@ -128,6 +129,10 @@ _OVER: Final = (_ABORTABLE, _ABORTING, _FATAL)
 _FATAL_TO_ASK: Final = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE))
 """Fatal from a coordinator. From a partition's leader, an abort may still heal them."""
 _LOST_ID: Final = frozenset((ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID))
+
+_UNKNOWN_IDS_MAX: Final = 5
+"""After so many answers that a topic's id is not known, the topic counts as deleted: a coordinator
+that lags behind would know it by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,9 +478,9 @@ class TransactionCore:
         """Apply a response. Return its error, if it has one; of several the worst."""
         parts = self._parts
         if isinstance(response, AddPartitionsToTxnResponse):
-            return self._on_added(response)
+            return self._on_added(ask.request, response)
         if isinstance(response, TxnOffsetCommitResponse):
-            return self._on_offsets_committed(response)
+            return self._on_offsets_committed(ask.request, response)
         if response.error_code:
             return error_from(api_of(response), response.error_code)
         if isinstance(ask.request, AddOffsetsToTxnRequest):
@@ -493,10 +498,12 @@ class TransactionCore:
             self._end()
         return None
 
-    def _on_added(self, response: AddPartitionsToTxnResponse) -> KafkaError | None:
+    def _on_added(
+        self, request: Request, response: AddPartitionsToTxnResponse
+    ) -> KafkaError | None:
         """Note which partitions were added. Return the worst error of the others."""
         parts, errors = self._parts, []
-        for where, code in codes_in(response):
+        for where, code in codes_in(request, response):
             if not code:
                 parts.has_begun = True
                 parts.added.add(where)
@@ -505,12 +512,14 @@ class TransactionCore:
                 errors.append(error_from(api_of(response), code, **where._asdict()))
         return _worst(errors)
 
-    def _on_offsets_committed(self, response: TxnOffsetCommitResponse) -> KafkaError | None:
+    def _on_offsets_committed(
+        self, request: Request, response: TxnOffsetCommitResponse
+    ) -> KafkaError | None:
         """Note which offsets are confirmed. Return the worst error of the others."""
         if not self._parts.offsets:  # it is being aborted
             return None
         sent, errors = self._parts.offsets[0], []
-        for where, code in codes_in(response):
+        for where, code in codes_in(request, response):
             if not code:
                 sent.left.pop(where, None)
             else:
@@ -518,7 +527,11 @@ class TransactionCore:
                 errors.append(error_from(api_of(response), code, **facts))
         if not sent.left:
             self._parts.offsets.popleft()
-        return _worst(errors)
+        worst = _worst(errors)
+        if worst is None or worst.code is not ErrorCode.UNKNOWN_TOPIC_ID:
+            return worst
+        sent.unknown_ids += 1
+        return worst if sent.unknown_ids < _UNKNOWN_IDS_MAX else abortable(worst)
 
     def _on_error(self, ask: TransactionRequest, error: KafkaError, now: float) -> None:
         """Try again, abort or give up, whichever the error asks for."""

@@ -107,6 +107,10 @@ _GROUP_REASON: Final = (
     "the offsets belong to a member that is not in its group any more: the group has rebalanced. "
     "Call abort_transaction, and go on with what the consumer is assigned now"
 )
+_TOPIC_IS_GONE: Final = (
+    "a topic of the transaction was deleted, and maybe made again: the offsets of the old one have "
+    "no meaning for the new one. Call abort_transaction, and go on with what is there now"
+)
 _OF_GROUP: Final = frozenset(
     (
         ErrorCode.ILLEGAL_GENERATION,
@@ -115,6 +119,7 @@ _OF_GROUP: Final = frozenset(
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
     )
 )
 
@@ -124,6 +129,7 @@ _ABORT_REASONS: Final[Mapping[ErrorCode, str]] = {
     **dict.fromkeys(_OF_GROUP, _GROUP_REASON),
     ErrorCode.INVALID_PRODUCER_EPOCH: _ENDED_ABORT,
     ErrorCode.INVALID_TXN_STATE: _ENDED_ABORT,
+    ErrorCode.UNKNOWN_TOPIC_ID: _TOPIC_IS_GONE,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import GroupMetadata
 from moldau.deferred import dataclass
+from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import add_partitions_to_txn as adding
@@ -41,6 +42,8 @@ _RESPONSES: Final[Mapping[type[Request], type[Response]]] = {
     committing.TxnOffsetCommitRequest: committing.TxnOffsetCommitResponse,
     EndTxnRequest: EndTxnResponse,
 }
+_NEWEST_WITH_NAMES: Final = 5
+"""The newest version of TxnOffsetCommit that has the names of topics."""
 V2_END_TXN: Final = 5
 """The first version of EndTxn that raises the epoch."""
 _WITH_ITS_ID: Final = 3
@@ -64,6 +67,8 @@ class SentOffsets:
 
     group: GroupMetadata
     left: dict[TopicPartition, OffsetAndMetadata]
+    unknown_ids: int = 0
+    """How often the coordinator did not know a topic's id."""
 
 
 def of_version(request: Request, group_id: str | None = None, *, is_v2: bool) -> TransactionRequest:
@@ -71,6 +76,9 @@ def of_version(request: Request, group_id: str | None = None, *, is_v2: bool) ->
     kind = type(request)
     is_new = is_v2 and kind is not adding.AddPartitionsToTxnRequest
     version_max = None if is_new else _NEWEST_V1.get(kind)
+    if isinstance(request, committing.TxnOffsetCommitRequest) and version_max is None:
+        has_ids = all(each.topic_id != ZERO_UUID for each in request.topics)
+        version_max = None if has_ids else _NEWEST_WITH_NAMES
     return TransactionRequest(request, _RESPONSES[kind], group_id, version_max)
 
 
@@ -81,7 +89,9 @@ def fitting(request: Request, version: int) -> Request:
     if isinstance(request, InitProducerIdRequest):
         return replace(request, producer_id=-1, producer_epoch=-1)
     if isinstance(request, committing.TxnOffsetCommitRequest):
-        return replace(request, generation_id=-1, member_id="", group_instance_id=None)
+        return replace(
+            request, generation_id_or_member_epoch=-1, member_id="", group_instance_id=None
+        )
     return request
 
 
@@ -106,38 +116,46 @@ def add_partitions(
 def commit_offsets(
     transactional_id: str, identity: Producer, sent: SentOffsets
 ) -> committing.TxnOffsetCommitRequest:
-    """Return the request that commits the offsets that are left, with the transaction."""
-    by_topic: dict[str, list[committing.TxnOffsetCommitRequestPartition]] = {}
+    """Return the request that commits the offsets that are left, with the transaction. A request
+    has either ids for all its topics or names: those with ids go first."""
+    known = sent.group.topic_ids or {}
+    ids = {where: known.get(where, ZERO_UUID) for where in sent.left}
+    has_ids = any(each != ZERO_UUID for each in ids.values())
+    by_topic: dict[tuple[str, Uuid], list[committing.TxnOffsetCommitRequestPartition]] = {}
     for where, each in sent.left.items():
+        if has_ids and ids[where] == ZERO_UUID:
+            continue
         partition = committing.TxnOffsetCommitRequestPartition(
             partition_index=where.partition,
             committed_offset=each.offset,
             committed_leader_epoch=each.leader_epoch,
             committed_metadata=each.metadata,
         )
-        by_topic.setdefault(where.topic, []).append(partition)
+        by_topic.setdefault((where.topic, ids[where]), []).append(partition)
     return committing.TxnOffsetCommitRequest(
         transactional_id=transactional_id,
         group_id=sent.group.group_id,
         producer_id=identity.id,
         producer_epoch=identity.epoch,
-        generation_id=sent.group.generation,
+        generation_id_or_member_epoch=sent.group.generation,
         member_id=sent.group.member_id,
         group_instance_id=sent.group.instance_id,
         topics=[
-            committing.TxnOffsetCommitRequestTopic(name=name, partitions=found)
-            for name, found in by_topic.items()
+            committing.TxnOffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=found)
+            for (name, topic_id), found in by_topic.items()
         ],
     )
 
 
-def codes_in(response: Any) -> Iterator[tuple[TopicPartition, int]]:
+def codes_in(request: Any, response: Any) -> Iterator[tuple[TopicPartition, int]]:
     """Iterate over the error codes of the partitions in an answer that has them; 0 is none."""
     if isinstance(response, adding.AddPartitionsToTxnResponse):
         for topic in response.results_by_topic_v3_and_below:
             for each in topic.results_by_partition:
                 yield TopicPartition(topic.name, each.partition_index), each.partition_error_code
     elif isinstance(response, committing.TxnOffsetCommitResponse):
+        names = {each.topic_id: each.name for each in request.topics}
         for topic_ in response.topics:
+            name = topic_.name or names.get(topic_.topic_id, "")
             for each_ in topic_.partitions:
-                yield TopicPartition(topic_.name, each_.partition_index), each_.error_code
+                yield TopicPartition(name, each_.partition_index), each_.error_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.ids import ZERO_UUID
 from moldau.protocol.declare import Request, Response, Struct, field
 from moldau.protocol.types import (
     GroupId,
@@ -12,6 +13,7 @@ from moldau.protocol.types import (
     String,
     TopicName,
     TransactionalId,
+    Uuid,
 )
 
 
@@ -27,11 +29,13 @@ class TxnOffsetCommitRequestPartition(Struct):
 class TxnOffsetCommitRequestTopic(Struct):
     """One topic and its partitions."""
 
-    name: TopicName
+    # KIP-1319: from version 6 on the topic goes by its id
+    name: TopicName = field(until=5, default="", ignorable=True)
+    topic_id: Uuid = field(since=6, default=ZERO_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition]
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+", listeners=("broker",)):
+class TxnOffsetCommitRequest(Request, key=28, versions="0-6", flexible="3+", listeners=("broker",)):
     """The offsets, the group, and the transaction that they belong to."""
 
     transactional_id: TransactionalId
@@ -39,7 +43,7 @@ class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+", lis
     producer_id: ProducerId
     producer_epoch: Int16
     # KIP-447: fences zombies by the group's generation
-    generation_id: Int32 = field(since=3, default=-1)
+    generation_id_or_member_epoch: Int32 = field(since=3, default=-1)
     member_id: String = field(since=3, default="")
     group_instance_id: String | None = field(since=3, default=None)
     topics: list[TxnOffsetCommitRequestTopic]
@@ -55,11 +59,12 @@ class TxnOffsetCommitResponsePartition(Struct):
 class TxnOffsetCommitResponseTopic(Struct):
     """One topic of the answer and its partitions."""
 
-    name: TopicName
+    name: TopicName = field(until=5, default="", ignorable=True)
+    topic_id: Uuid = field(since=6, default=ZERO_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition]
 
 
-class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Response, key=28, versions="0-6", flexible="3+"):
     """An error code for each partition."""
 
     throttle_time_ms: Int32 = field(default=0)

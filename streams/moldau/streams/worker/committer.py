@@ -26,6 +26,7 @@ LOST: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.FENCED_MEMBER_EPOCH,
         # If another member has the name, the next poll says so.
         ErrorCode.FENCED_INSTANCE_ID,

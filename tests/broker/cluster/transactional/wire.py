@@ -229,7 +229,7 @@ class Wire:
             group_id=group,
             producer_id=producer.id,
             producer_epoch=producer.epoch,
-            generation_id=member.epoch,
+            generation_id_or_member_epoch=member.epoch,
             member_id=member.id,
             topics=[TxnOffsetCommitRequestTopic(name=place[0], partitions=rows)],
         )
