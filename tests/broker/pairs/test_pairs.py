@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.broker.pairs.client import words_of
-from tests.broker.pairs.columns import COLUMNS, IMPOSSIBLE, TRANSACTIONAL, allowed
+from tests.broker.pairs.columns import COLUMNS, IMPOSSIBLE, allowed
 from tests.broker.pairs.model import ends_problems
 from tests.broker.pairs.running import Scenes, run_case
 from tests.suites import today
@@ -25,19 +25,8 @@ ALL = covering(COLUMNS, allowed, seed=1)
 _PACKAGES = {"librdkafka": "confluent_kafka", "aiokafka": "aiokafka"}
 
 
-# A known loss, by timing: a transaction that is under way while the source is made anew commits the
-# offset of the topic that is gone, by its name. A copier that starts from it passes over records.
-# TxnOffsetCommit 6 names topics by their ids; when it is served, this goes.
-_LOSES = pytest.mark.xfail(reason="offsets in a transaction have no topic ids", strict=False)
-
-
 def _parameters(cases: Sequence[Case]) -> list[Any]:
-    return [pytest.param(each, id=name_of(each), marks=_marks(each)) for each in cases]
-
-
-def _marks(case: Case) -> list[pytest.MarkDecorator]:
-    is_anew = case["change"] == "source made anew" and case["fault"] == "kill all"
-    return [_LOSES] if is_anew and case["sender"] in TRANSACTIONAL else []
+    return [pytest.param(each, id=name_of(each)) for each in cases]
 
 
 def test_the_columns_are_those_of_the_rules() -> None:
