@@ -28,8 +28,10 @@ from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 from tests.streams.kafka import renew as streams
 
 STREAMS = "streams"
-OF_NEWEST = frozenset(("streams_groups", "transactions_by_id"))
-"""The scenarios about APIs that are served in versions that only the newest Kafka has."""
+OF_NEWEST = frozenset(
+    ("group_consumers", "group_expiry", "share_states", "streams_groups", "transactions_by_id")
+)
+"""The scenarios about what only the newest Kafka has, or has changed."""
 
 
 def renew(names: Sequence[str]) -> int:

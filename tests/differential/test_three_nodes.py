@@ -12,7 +12,7 @@ from tests.differential.explained import explanation
 from tests.differential.scenarios import scenarios
 from tests.differential.three_nodes import OF_THREE, talk_to_three
 
-FIRST: Final = ("transactions", "share_groups")
+FIRST: Final = ("transactions", "transactions_by_id", "share_groups")
 DEEP: Final = (
     "coordinators", "group_consumers", "group_expiry", "group_members", "group_patterns",
     "group_statics", "share_states", "streams_groups",

@@ -1,4 +1,7 @@
-"""The share coordinator: states of share partitions, their epochs, and what is no state."""
+"""The share coordinator: states of share partitions, their epochs, and what is no state.
+
+Apache Kafka 4.4 is asked: it takes no epochs below zero.
+"""
 
 from __future__ import annotations
 
@@ -131,6 +134,9 @@ async def scenario(talk: Talk) -> None:
         await talk.ask(f"read a {name} partition", read(topic_id, partition, 0))
         await talk.ask(f"a summary of a {name} partition", summary(topic_id, partition), 1)
         await talk.ask(f"delete a {name} partition", delete(topic_id, partition))
+        await talk.ask(f"read a {name} partition, no epoch", read(topic_id, partition, -1))
+    await talk.ask("read before that, without an epoch", read(topic_id, 0, -1))
+    await talk.ask("write before that, without epochs", write(topic_id, [], epochs=(-1, -1)), 1)
     await talk.ask("initialize an unknown topic", initialize(ZERO_UUID, 0, 0, 0))
     await talk.ask("no group", initialize(topic_id, 0, 0, 0, group=""))
     await states(talk, topic_id)
@@ -140,13 +146,13 @@ async def states(talk: Talk, topic_id: bytes) -> None:
     await talk.ask("initialize", initialize(topic_id, 0, 5, 1))
     await talk.ask("a fresh state", read(topic_id, 0, 0))
     await talk.ask("write", write(topic_id, [(5, 6, 2, 1), (8, 9, 0, 1)], start=5), 1)
-    await talk.ask("what was written", read(topic_id, 0, -1))
+    await talk.ask("what was written", read(topic_id, 0, 0))
     await talk.ask("write over it", write(topic_id, [(7, 8, 4, 2)], start=5), 1)
-    await talk.ask("what is stronger", read(topic_id, 0, -1))
+    await talk.ask("what is stronger", read(topic_id, 0, 0))
     await talk.ask("write less deliveries", write(topic_id, [(7, 9, 2, 1)], start=5), 1)
-    await talk.ask("the more deliveries", read(topic_id, 0, -1))
+    await talk.ask("the more deliveries", read(topic_id, 0, 0))
     await talk.ask("move the start", write(topic_id, [], start=8), 1)
-    await talk.ask("what is left", read(topic_id, 0, -1))
+    await talk.ask("what is left", read(topic_id, 0, 0))
     await talk.ask(
         "a summary", summary(topic_id, 0), versions(summing.ReadShareGroupStateSummaryRequest)
     )
@@ -159,7 +165,12 @@ async def states(talk: Talk, topic_id: bytes) -> None:
     await talk.ask("an old state epoch writes", write(topic_id, [], epochs=(1, 4)), 1)
     await talk.ask("an old state epoch begins anew", initialize(topic_id, 0, 0, 1))
     await talk.ask("the new state", summary(topic_id, 0), 1)
-    await talk.ask("an unknown epoch writes", write(topic_id, [(3, 3, 2, 1)], epochs=(-1, -1)), 1)
-    await talk.ask("what it wrote", read(topic_id, 0, -1))
+    await talk.ask("without a leader epoch", read(topic_id, 0, -1))
+    for epochs in ((-1, -1), (-1, 9), (2, -1)):
+        label = f"write of the epochs {epochs}"
+        await talk.ask(label, write(topic_id, [(3, 3, 2, 1)], epochs=epochs), 1)
+    await talk.ask("what they wrote", read(topic_id, 0, 9))
+    await talk.ask("begin anew without an epoch", initialize(topic_id, 0, 0, -1))
+    await talk.ask("whether it has", read(topic_id, 0, 9))
     await talk.ask("delete", delete(topic_id, 0))
     await talk.ask("after that", read(topic_id, 0, 4))

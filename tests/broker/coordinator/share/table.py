@@ -105,7 +105,7 @@ class Table:
         )
         return self.ask(lambda shard, *rest: requests.initialize(shard, key, asked, *rest))
 
-    def read(self, key: SharePartitionKey = KEY, leader_epoch: int = -1) -> Any:
+    def read(self, key: SharePartitionKey = KEY, leader_epoch: int = 0) -> Any:
         asked = reading.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
         return self.ask(lambda shard, *rest: requests.read(shard, key, asked, *rest))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
 from moldau.broker.coordinator.share.combining import NO_OFFSET
 from moldau.broker.coordinator.share.state import (
-    NO_EPOCH,
     UNKNOWN_COUNT,
     SharePartitionKey,
     ShareState,
@@ -44,6 +43,7 @@ def initialize(
     first one, sent again because its answer was lost, and members may have gone on since.
     """
     _check_partition(key)
+    _check_epochs(state=asked.state_epoch)
     known = states.get(key)
     _check_state_epoch(states, key, asked.state_epoch)
     _check_exists(states, key)
@@ -76,6 +76,7 @@ def read(
 ) -> Outcome:
     """Return the state to a leader. A leader with a new epoch fences the ones before it."""
     _check_partition(key)
+    _check_epochs(leader=asked.leader_epoch)
     known = _initialized(states, key, "read")
     _check_leader_epoch(states, key, asked.leader_epoch)
     _check_exists(states, key)
@@ -98,7 +99,7 @@ def read(
     response = reading.ReadShareGroupStateResponse(
         results=[reading.ReadStateResult(topic_id=key.topic_id, partitions=[result])]
     )
-    if asked.leader_epoch in (NO_EPOCH, states.epochs(key).leader):
+    if asked.leader_epoch == states.epochs(key).leader:
         return answered(ticket, response)
     write = Write(asked.leader_epoch, known.start_offset, known.complete_count)
     return Outcome((states.written(key, write, now_ms),), ((ticket, response),))
@@ -117,6 +118,7 @@ def write(
     before it, and the records in between are done.
     """
     _check_partition(key)
+    _check_epochs(leader=asked.leader_epoch, state=asked.state_epoch)
     known = _initialized(states, key, "write")
     _check_leader_epoch(states, key, asked.leader_epoch)
     _check_state_epoch(states, key, asked.state_epoch)
@@ -171,6 +173,12 @@ def _check_partition(key: SharePartitionKey) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is not negative")
 
 
+def _check_epochs(**epochs: int) -> None:
+    for name, epoch in epochs.items():
+        if epoch < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a {name} epoch is not negative")
+
+
 def _initialized(states: ShareStates, key: SharePartitionKey, what: str) -> ShareState:
     known = states.get(key)
     if known is None:
@@ -184,13 +192,13 @@ def _initialized(states: ShareStates, key: SharePartitionKey, what: str) -> Shar
 
 def _check_leader_epoch(states: ShareStates, key: SharePartitionKey, epoch: int) -> None:
     known = states.epochs(key).leader
-    if epoch != NO_EPOCH and known > epoch:
+    if known > epoch:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, epoch=epoch, known=known)
 
 
 def _check_state_epoch(states: ShareStates, key: SharePartitionKey, epoch: int) -> None:
     known = states.epochs(key).state
-    if epoch != NO_EPOCH and known > epoch:
+    if known > epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, epoch=epoch, known=known)
 
 

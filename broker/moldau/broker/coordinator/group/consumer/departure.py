@@ -18,6 +18,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     member_deleted,
     member_progress,
     regex_deleted,
+    target_epoch,
 )
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.members import (
@@ -72,6 +73,8 @@ def records_without(state: ConsumerGroupState, gone: Collection[Member]) -> tupl
             records.append(regex_deleted(state.group_id, regex))
     metadata_hash = state.volatile.hashes.of(state.topic_names(gone), state.services.cluster)
     records.append(group_epoch(state.group_id, state.epoch + 1, metadata_hash))
+    if len(gone) == len(state.members):  # nothing is to be assigned
+        records.append(target_epoch(state.group_id, state.epoch + 1, 0))
     return tuple(records)
 
 

@@ -262,4 +262,6 @@ def _records_without(state: ShareGroupState, gone: Collection[Member]) -> tuple[
         found += records.member_deleted(state.group_id, member.member_id)
     metadata_hash = state.volatile.hashes.of(state.subscribed(gone), state.services.cluster)
     found.append(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))
+    if len(gone) == len(state.members):  # nothing is to be assigned
+        found.append(records.target_epoch(state.group_id, state.epoch + 1, 0))
     return tuple(found)
