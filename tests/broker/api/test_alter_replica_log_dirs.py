@@ -60,6 +60,7 @@ async def test_a_replica_moves_and_clients_go_on(at: Serving) -> None:
     for version in (1, 2):
         topic = f"t{version}"
         at.create(topic)
+        await at.replicas.logs_made()
         sent = batch(9)
         at.send(produce(topic, batch(9)), 12)
         here = at.directory_of(topic)

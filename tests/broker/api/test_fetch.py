@@ -743,6 +743,7 @@ async def test_a_topic_id_that_is_deleted_while_a_session_reads_it(at: Serving) 
         assert found[topic_id, 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert found[topic_id, 0].aborted_transactions == []
     at.create("t")
+    await at.replicas.logs_made()
     for _ in range(2):
         found = await reader.next()
         assert found[topic_id, 0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID

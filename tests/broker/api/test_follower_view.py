@@ -349,7 +349,9 @@ def new_follower(at: Serving, topic_id: bytes, partitions: int = PARTITIONS) -> 
 
 @serving()
 async def test_a_write_costs_a_look_at_one_partition(at: Serving) -> None:
-    follower = new_follower(at, create(at, 40), 40)
+    topic_id = create(at, 40)
+    await at.replicas.logs_made()
+    follower = new_follower(at, topic_id, 40)
     view = await settled(at, follower)
     assert not view.active
     looks: list[int] = []

@@ -81,6 +81,14 @@ class Host:
         self.replicas.lead(leadership(topic, index, **more), config)
         return self.replicas.partition(topic, index)
 
+    async def led(
+        self, topic: str, index: int = 0, config: TopicConfig = CONFIG, **more: Any
+    ) -> Partition:
+        """Lead a partition whose log may be made in a thread."""
+        self.replicas.lead(leadership(topic, index, **more), config)
+        await self.replicas.logs_made()
+        return self.replicas.partition(topic, index)
+
     async def acknowledged(
         self, partition: Partition, records: bytearray, acks: int = 1, timeout_ms: int = 60_000
     ) -> int:

@@ -206,7 +206,7 @@ def test_who_waits_hears_of_the_end() -> None:
         host = Host.open(runtime)
         heard = []
         for end in ("resign", "remove", "fail"):
-            partition = host.lead(end, config=FLUSHED)
+            partition = await host.led(end, config=FLUSHED)
             waiting = asyncio.ensure_future(host.acknowledged(partition, batch()))
             await asyncio.sleep(0)
             if end == "resign":

@@ -89,7 +89,7 @@ def test_a_deleted_topic_is_gone_and_one_of_its_name_begins_anew() -> None:
         with pytest.raises(KafkaError) as error:
             host.replicas.partition_by_id(topic_id_of("t"), 0)
         assert error.value.code is ErrorCode.UNKNOWN_TOPIC_ID
-        assert host.lead("t", topic_id=topic_id_of("new")).log_end_offset == 0
+        assert (await host.led("t", topic_id=topic_id_of("new"))).log_end_offset == 0
         assert host.replicas.partition_by_id(topic_id_of("new"), 0).topic == "t"
 
     simulate(main)
@@ -100,7 +100,7 @@ def test_a_deletion_that_was_missed_is_made_up_for() -> None:
         host = Host.open(runtime)
         old = host.lead("t")
         old.append(batch(), 1, NOW)
-        new = host.lead("t", topic_id=topic_id_of("new"))
+        new = await host.led("t", topic_id=topic_id_of("new"))
         assert new.log_end_offset == 0
         with pytest.raises(KafkaError):
             old.append(batch(), 1, NOW)
@@ -155,7 +155,8 @@ def test_what_is_known_to_have_been_deleted_is_deleted_and_nothing_else() -> Non
             topic_id_of("known"): "known",  # nobody says so of a topic that lives; it would not do
         }
         again.lead("known", is_new=False)
-        assert again.lead("made-again", topic_id=topic_id_of("new")).log_end_offset == 0
+        made_again = await again.led("made-again", topic_id=topic_id_of("new"))
+        assert made_again.log_end_offset == 0
         again.replicas.set_aside_strays()
         names = {
             name.rpartition("-")[0].partition("-0.")[0]: name.rpartition("-")[2]
@@ -182,7 +183,8 @@ def test_a_log_of_another_topic_is_not_opened_as_this_one() -> None:
         await host.replicas.aclose()
         host.directories.close()
         again = Host.open(runtime)
-        assert again.lead("t", topic_id=topic_id_of("other"), is_new=False).log_end_offset == 0
+        other = await again.led("t", topic_id=topic_id_of("other"), is_new=False)
+        assert other.log_end_offset == 0
         assert any("does not know" in line for line in again.lines)
 
     simulate(main)

@@ -30,6 +30,8 @@ from moldau.broker.settings import network
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moldau.broker.api.node import Node, OnAnswer
     from moldau.broker.api.refused import Refuse
     from moldau.broker.api.request import ApiRequest, Handler
@@ -65,15 +67,22 @@ def to_controller(refuse: Refuse | None = None) -> Handler:
 
 
 def forward(
-    node: Node, request: ApiRequest, message: Message, refuse: Refuse | None = None
+    node: Node,
+    request: ApiRequest,
+    message: Message,
+    refuse: Refuse | None = None,
+    answer: Callable[[Response], object] | None = None,
 ) -> None:
-    """Answer with the controller's response, or with that of `refuse` if there is none."""
+    """Answer with the controller's response, or with that of `refuse` if there is none. `answer`
+    gets the response in the place of `request.answer`."""
     version = request.arrival.version
+    if answer is None:
+        answer = request.answer
 
     def answered(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
             response = _refused(message, version, response, refuse)
-        request.answer(response)
+        answer(response)
 
     timeout_ms = timeout_of(message)
     if timeout_ms is None:

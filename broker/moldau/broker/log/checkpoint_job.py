@@ -114,6 +114,16 @@ class CheckpointWriter:
                     failures += 1
                     await rest(RETRY_SECONDS)
 
+    async def forget_departed(self, directory: LogDirectory) -> None:
+        """Do `Checkpoints.forget_departed`, but write in a thread. A disk error takes the directory
+        out of service."""
+        checkpoints = directory.checkpoints
+        while checkpoints.are_stale and directory.failure is None:
+            departures = checkpoints.departures
+            await self.write(directory, *checkpoints.in_use())
+            if directory.failure is None:
+                checkpoints.on_rewritten(departures)
+
     async def _write(self, directory: LogDirectory, checkpoints: tuple[str, ...]) -> bool:
         """Run one job. Return False if it was overtaken."""
         run_blocking = self._runtime.run_blocking

@@ -39,8 +39,10 @@ class Checkpoints:
 
     def __init__(self, state: DirectoryState) -> None:
         self._state = state
-        self._are_stale = False
+        self.are_stale = False
         """Whether the checkpoints may hold points of logs that are gone."""
+        self.departures = 0
+        """How often `are_stale` was set: logs that left, and copies that were cancelled."""
         self._generations = dict.fromkeys(_CHECKPOINTS, 0)
         """How often each checkpoint was written, or became outdated because a log left."""
         self._has_local_starts = False
@@ -67,7 +69,7 @@ class Checkpoints:
         """Compare the points that were read with the logs, now that they are open. Points that
         would become wrong as soon as a log grows are written again, durably."""
         logs = self._state.logs
-        self._are_stale = any(each.keys() - logs.keys() for each in points.values())
+        self.are_stale = any(each.keys() - logs.keys() for each in points.values())
         self._take_cleaned_offsets(points[names.CLEANED_OFFSETS])
         if any(log.persisted_recovery_point > log.log_end_offset for log in logs.values()):
             self.persist_points()  # otherwise they would later declare records durable that are not
@@ -103,11 +105,12 @@ class Checkpoints:
 
     def become_stale(self) -> None:
         """Note that the checkpoints may hold the points of a cancelled copy."""
-        self._are_stale = True
+        self.departures += 1
+        self.are_stale = True
 
     def on_departure(self) -> None:
         """Note that a log has left: the checkpoints hold its points, and so do running jobs."""
-        self._are_stale = True
+        self.become_stale()
         for checkpoint in self._generations:
             self._generations[checkpoint] += 1
 
@@ -115,7 +118,7 @@ class Checkpoints:
         """Rewrite the checkpoints if they hold points of logs that are gone: after a crash a new
         log of the same name would get these points. Raise KafkaError if too many files are open."""
         state = self._state
-        if not self._are_stale or state.failure is not None:
+        if not self.are_stale or state.failure is not None:
             return
         try:
             self._write_all()
@@ -124,13 +127,24 @@ class Checkpoints:
                 state.refuse_short(error)
             state.fail(error)
 
-    def _write_all(self) -> None:
+    def on_rewritten(self, departures: int) -> None:
+        """Note that all checkpoints in use were written since there were so many departures."""
+        if departures == self.departures:
+            self.are_stale = False
+
+    def in_use(self) -> tuple[str, ...]:
+        """Return all checkpoints that hold points, or have to hold them."""
         state = self._state
-        self.persist_points()
-        self._write_now(names.HIGH_WATERMARKS)
         if state.cleaned_offsets or state.files.exists(state.path_of(names.CLEANED_OFFSETS)):
-            self._write_now(names.CLEANED_OFFSETS)
-        self._are_stale = False
+            return _CHECKPOINTS
+        return tuple(each for each in _CHECKPOINTS if each != names.CLEANED_OFFSETS)
+
+    def _write_all(self) -> None:
+        self.persist_points()
+        for checkpoint in self.in_use():
+            if checkpoint not in POINTS:
+                self._write_now(checkpoint)
+        self.are_stale = False
 
     def _write_now(self, checkpoint: str) -> None:
         self._generations[checkpoint] += 1

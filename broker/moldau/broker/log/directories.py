@@ -174,8 +174,13 @@ class LogDirectories:
         *,
         directory_id: Uuid | None = None,
     ) -> PartitionLog:
-        """Create a log, in the directory with the given id, or else in the one with the fewest
-        logs."""
+        """Create a log, in the directory that `choose` returns."""
+        target = self.choose(partition, directory_id)
+        return target.partitions.create(partition, topic_id, config, now_ms)
+
+    def choose(self, partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
+        """Return the directory for a new log: the one with the given id, or else the one with the
+        fewest logs. Raise KafkaError if none is in service."""
         found = self.in_service()
         if directory_id is not None:
             found = [each for each in found if each.directory_id == directory_id]
@@ -183,8 +188,7 @@ class LogDirectories:
         if not found:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is in service")
         open_ones = [each for each in found if each.directory_id not in self.cordoned]
-        target = min(open_ones or found[:1], key=lambda each: len(each.logs))
-        return target.partitions.create(partition, topic_id, config, now_ms)
+        return min(open_ones or found[:1], key=_log_count)
 
     # Operations on all directories.
 
@@ -224,6 +228,10 @@ class LogDirectories:
         """Release the locks of directories that were not loaded."""
         for directory in self.directories:
             directory.release()
+
+
+def _log_count(directory: LogDirectory) -> int:
+    return len(directory.logs) + directory.partitions.begun_count
 
 
 def _close_logs(logs: Sequence[PartitionLog]) -> None:

@@ -288,6 +288,11 @@ class PartitionLog:
         self.configure(theirs.config)
         state.high_watermark = theirs.high_watermark
 
+    def enter_service(self, owner: Owner) -> None:
+        """Give a log that was opened without an owner, perhaps in a thread, to its owner."""
+        self.state.owner = owner
+        self.state.segments.hand_to(owner.files)
+
     def disown(self) -> None:
         """Detach a log that another one has replaced: report no disk errors to the owner, and
         ignore running flushes."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.broker.log import names
-from moldau.broker.log.log import Owner, PartitionLog
+from moldau.broker.log.new_log import NewLog
 from moldau.broker.log.open_files import is_shortage
 from moldau.broker.log.partition_metadata import write_partition_metadata
-from moldau.broker.log.recovery import Opening
 
 if TYPE_CHECKING:
     from moldau.broker.log.checkpoints import Checkpoints
     from moldau.broker.log.copies import Copies
     from moldau.broker.log.directory_state import DirectoryState
+    from moldau.broker.log.log import Owner, PartitionLog
     from moldau.broker.log.log_config import LogConfig
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.log.removals import Removals
@@ -37,6 +37,8 @@ class Partitions:
     ) -> None:
         self.are_names_stale = False
         """Whether a log was renamed since the last `sync_names`."""
+        self.begun_count = 0
+        """The number of logs that are being created."""
         self._state = state
         self._owner = owner
         self._checkpoints = checkpoints
@@ -48,32 +50,52 @@ class Partitions:
     def create(
         self, partition: TopicPartition, topic_id: Uuid | None, config: LogConfig, now_ms: int
     ) -> PartitionLog:
-        """Create a log, bound to its topic. Raise KafkaError if the directory is out of service.
-        The new directory is durable with the log's first flush. If it is lost before, the
-        partition's leader creates it again."""
-        state = self._state
+        """Create a log, bound to its topic, at once. Raise KafkaError if the directory is out of
+        service."""
         self._checkpoints.forget_departed()
+        new = self.begin(partition, topic_id, config, now_ms)
+        new.make()
+        return self.end(new)
+
+    def begin(
+        self, partition: TopicPartition, topic_id: Uuid | None, config: LogConfig, now_ms: int
+    ) -> NewLog:
+        """Begin to create a log, in the steps of `new_log`. The checkpoints hold no points of
+        departed logs: see `Checkpoints.forget_departed`. Raise KafkaError if the directory is out
+        of service."""
+        state = self._state
         state.require_service()
         assert partition not in state.logs
+        assert not self._checkpoints.are_stale
         path = state.home_of(partition)
-        opening = Opening(now_ms, is_there=True)
-        try:
-            if path in self._half_made:
-                state.files.remove_tree(path)
-            state.files.make_dir(path)
-            if topic_id is not None:
-                write_partition_metadata(state.files, path, topic_id, sync=False)
-            log = PartitionLog.open(state.files, path, config, opening, self._owner)
-        except OSError as error:
-            if is_shortage(error):
-                self._half_made.add(path)
-                state.refuse_short(error)
-            state.fail(error)
-            state.require_service()
-        self._half_made.discard(path)
-        state.logs[partition] = log
-        if topic_id is not None:
-            state.topic_ids[partition] = topic_id
+        self.begun_count += 1
+        return NewLog(
+            partition,
+            topic_id,
+            path,
+            state.files,
+            (config, now_ms),
+            is_half_made=path in self._half_made,
+        )
+
+    def end(self, new: NewLog) -> PartitionLog:
+        """Put a new log into service, which was made. Raise KafkaError if it could not be made, or
+        if the directory is out of service."""
+        state = self._state
+        self.begun_count -= 1
+        if new.error is not None and is_shortage(new.error):
+            self._half_made.add(new.path)
+            state.refuse_short(new.error)
+        if new.error is not None:
+            state.fail(new.error)
+        state.require_service()
+        log = new.log
+        assert log is not None
+        log.enter_service(self._owner)
+        self._half_made.discard(new.path)
+        state.logs[new.partition] = log
+        if new.topic_id is not None:
+            state.topic_ids[new.partition] = new.topic_id
         return log
 
     def bind(self, partition: TopicPartition, topic_id: Uuid) -> None:

@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -22,23 +22,26 @@ from moldau.broker.log.cleaner import Cleaner
 from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.group_commit import GroupCommits
-from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_settings import cleaner_options, move_options, upkeep_options
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.open_files import advice
 from moldau.broker.log.upkeep import Upkeep
+from moldau.broker.replication.log_maker import LogMaker, MadeLog, MakeableLog
 from moldau.broker.replication.moves import Moves
 from moldau.broker.replication.partition import NOBODY, Leadership, Partition
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.quota import ReplicationQuotas
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.broker.replication.traffic import Traffic
+from moldau.broker.replication.wanted_replicas import WantedReplica
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.logging import Logger
 from moldau.runtime import Runtime
 
+LOGS_MADE: Final = "logs made"
+"""The key in the purgatory of operations that wait for the logs of new partitions."""
 _UNIQUE_BYTES: Final = 16
 _NS_PER_MS: Final = 1_000_000
 
@@ -94,7 +97,11 @@ class Replicas:
         """Called when a partition begins to follow `leader_id`, or follows it in another epoch."""
         self.on_unfollowed: Callable[[Partition], None] = lambda partition: None
         """Called when a partition follows no leader any more."""
+        self.on_made: Callable[[Partition], None] = lambda partition: None
+        """Called when a partition begins to lead or follow some time after its metadata was
+        published, because its log had to be made."""
         self._writer = writer
+        self._maker = LogMaker(runtime, directories, writer, self._choose, self._on_round)
         directories.on_failure(self._on_failure)
         self._report()
 
@@ -144,6 +151,12 @@ class Replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex(), partition=index)
         return self.readable(topic, index)
 
+    def is_making(self, topics: Iterable[str]) -> bool:
+        """Whether logs of these topics are still to be made. If so, operations that wait for
+        LOGS_MADE are tried when some are made."""
+        wanted = self._maker.wanted
+        return bool(wanted) and any(map(wanted.has_any_of, topics))
+
     def find(self, topic: str, index: int) -> Partition | None:
         """Return a partition like `partition`, but None instead of an error."""
         return self._serving.get((topic, index))
@@ -178,11 +191,15 @@ class Replicas:
     def lead(self, leadership: Leadership, config: TopicConfig) -> None:
         """Lead a partition: open its log, or create one if it is new. May be called again, with
         another epoch or ISR. A failure (a directory out of service) is not raised here, but by
-        `partition`."""
+        `partition`. If many logs are to be created, it leads later: see `LogMaker`. Until then
+        handlers answer NOT_LEADER_OR_FOLLOWER, as Kafka does for a topic that is in the metadata
+        but not on its disk."""
+        partition = self._host(WantedReplica(leadership, config, is_led=True))
+        if partition is not None:
+            self._lead(partition, leadership, config)
+
+    def _lead(self, partition: Partition, leadership: Leadership, config: TopicConfig) -> None:
         name = leadership.topic, leadership.index
-        partition = self._host(leadership, config)
-        if partition is None:
-            return
         self.on_unfollowed(partition)
         partition.configure(config)
         partition.lead(leadership, self._node_id, self._runtime.clock.monotonic_ns() // _NS_PER_MS)
@@ -190,18 +207,22 @@ class Replicas:
         self._reasons.pop(name, None)
 
     def follow(self, leadership: Leadership, config: TopicConfig) -> None:
-        """Follow the leader on another broker: keep a copy of its log. Without a leader, only note
-        the partition. Handlers answer NOT_LEADER_OR_FOLLOWER."""
+        """Follow the leader on another broker: keep a copy of its log, perhaps a little later, as
+        `lead` does. Without a leader, only note the partition. Handlers answer
+        NOT_LEADER_OR_FOLLOWER."""
         name = leadership.topic, leadership.index
         if leadership.leader == NOBODY:
             self.resign(*name, leadership.topic_id, leadership.leader_epoch)
             return
-        partition = self._host(leadership, config)
+        partition = self._host(WantedReplica(leadership, config, is_led=False))
         if partition is not None:
-            self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            partition.configure(config)
-            partition.follow(leadership, self._node_id)
-            self.on_followed(partition)
+            self._follow(partition, leadership, config)
+
+    def _follow(self, partition: Partition, leadership: Leadership, config: TopicConfig) -> None:
+        self._refuse((leadership.topic, leadership.index), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.configure(config)
+        partition.follow(leadership, self._node_id)
+        self.on_followed(partition)
 
     def resign(self, topic: str, index: int, topic_id: Uuid, leader_epoch: int) -> None:
         """Stop leading or following: another broker leads, or none. Handlers answer
@@ -210,6 +231,7 @@ class Replicas:
         self._know(name, topic_id)
         if self._reasons.get(name) is ErrorCode.KAFKA_STORAGE_ERROR:
             return
+        self._maker.wanted.withdraw(name)
         self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition = self._hosted.get(name)
         if partition is not None:
@@ -217,7 +239,8 @@ class Replicas:
             partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch)
 
     def remove(self, topic: str, index: int) -> None:
-        """Remove a deleted partition: its log goes out of service now, and is deleted later."""
+        """Remove a deleted partition: its log goes out of service now, and is deleted later. If its
+        log is being made, it is deleted when it is there."""
         name = topic, index
         topic_id = self._ids.get(name)
         if topic_id is None:
@@ -229,10 +252,13 @@ class Replicas:
         if directory is None or directory.failure is not None:
             return  # a log in a failed directory is set aside when the directory comes back
         if directory.topic_ids.get(place) == topic_id:
-            try:
-                directory.partitions.delete(place, self._unique(), self._now_ms())
-            except KafkaError as error:
-                self._log.failure("a deleted log cannot be removed", error, **_facts(name))
+            self._delete(directory, place)
+
+    def _delete(self, directory: LogDirectory, place: TopicPartition) -> None:
+        try:
+            directory.partitions.delete(place, self._unique(), self._now_ms())
+        except KafkaError as error:
+            self._log.failure("a deleted log cannot be removed", error, partition=str(place))
 
     def configure(self, topic: str, config: TopicConfig) -> None:
         """Use other settings of the topic, from the next append on."""
@@ -240,6 +266,8 @@ class Replicas:
             partition = self._hosted.get((topic, index))
             if partition is not None:
                 partition.configure(config)
+            else:
+                self._maker.wanted.configure((topic, index), config)
 
     def set_aside_strays(self) -> None:
         """Set aside unknown logs. Call it once at start, after `lead` or `resign` for every
@@ -269,9 +297,14 @@ class Replicas:
         self.cleaner.configure(cleaner_options(settings))
         self.moves.configure(move_options(settings))
 
+    async def logs_made(self) -> None:
+        """Wait until each partition that was led or followed has its log, or cannot have one."""
+        await self._maker.idle()
+
     async def aclose(self) -> None:
         """Stop the periodic work, wait for running flushes, and answer all waiting requests. Call
         it when no more requests come. The caller closes the directories after it."""
+        await self._maker.aclose()
         await self.moves.aclose()
         await self.cleaner.aclose()
         await self.upkeep.aclose()
@@ -280,26 +313,48 @@ class Replicas:
 
     # Logs.
 
-    def _host(self, leadership: Leadership, config: TopicConfig) -> Partition | None:
-        """Return the partition with its log, opened or created; None if it is out of service."""
-        name = leadership.topic, leadership.index
+    def _host(self, wanted: WantedReplica) -> Partition | None:
+        """Return the partition with its log, opened or created; None if it is out of service, or if
+        its log is created later."""
+        leadership, name = wanted.leadership, wanted.name
         self._know(name, leadership.topic_id)
         partition = self._hosted.get(name)
         if partition is not None:
             return partition if partition.log.failure is None else None
         try:
-            partition = self._open(leadership, config)
+            directory = self._find_log(leadership)
+            if directory is None:
+                if name in self._maker.wanted or not self._maker.may_make_at_once():
+                    self._refuse(name, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                    self._maker.want(wanted)
+                    return None
+                directory = self._create(wanted)
+            return self._serve(leadership, directory)
         except KafkaError as error:
-            self._log.failure("a partition is out of service", error, **_facts(name))
-            self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._put_out_of_service(name, error)
             return None
-        self._hosted[name] = partition
+
+    def _serve(self, leadership: Leadership, directory: LogDirectory) -> Partition:
+        """Return the partition of a log. Raise KafkaError if it is out of service."""
+        if directory.failure is not None:
+            raise _out_of_service(directory.path)
+        place = TopicPartition(leadership.topic, leadership.index)
+        log = directory.logs[place]
+        traffic = self.traffic.of(leadership.topic)
+        commit = self._commits.of(directory)
+        partition = Partition(leadership, log, commit, self.purgatory, traffic)
+        self._hosted[leadership.topic, leadership.index] = partition
         self.moves.resume(partition)
         self._check_place(partition, leadership.directory_id)
         return partition
 
-    def _open(self, leadership: Leadership, config: TopicConfig) -> Partition:
-        """Return the partition with its log: the existing one, or a new one."""
+    def _put_out_of_service(self, name: Name, error: KafkaError) -> None:
+        self._log.failure("a partition is out of service", error, **_facts(name))
+        self._refuse(name, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _find_log(self, leadership: Leadership) -> LogDirectory | None:
+        """Return the directory that has the partition's log, bound to its topic. None if there is
+        no log; one of another topic is set aside."""
         place = TopicPartition(leadership.topic, leadership.index)
         topic_id = leadership.topic_id
         directory = self.directories.directory_of(place)
@@ -309,36 +364,67 @@ class Replicas:
                 directory.partitions.bind(place, topic_id)
             elif known != topic_id:
                 self._set_aside(directory, place)
-                directory = None
-        if directory is None:
-            self._create(place, leadership, config)
-            directory = self.directories.directory_of(place)
-            assert directory is not None
-        if directory.failure is not None:
-            raise _out_of_service(directory.path)
-        log = directory.logs[place]
-        traffic = self.traffic.of(leadership.topic)
-        return Partition(leadership, log, self._commits.of(directory), self.purgatory, traffic)
+                return None
+        return directory
 
-    def _create(
-        self, place: TopicPartition, leadership: Leadership, config: TopicConfig
-    ) -> PartitionLog:
-        """Create a log, but never in place of one that may be in an unreadable directory."""
+    # Creating logs.
+
+    def _create(self, wanted: WantedReplica) -> LogDirectory:
+        """Create a log at once, and return its directory."""
+        leadership = wanted.leadership
+        directory = self._choose(wanted)
+        place = TopicPartition(leadership.topic, leadership.index)
+        directory.partitions.create(place, leadership.topic_id, wanted.config.log, self._now_ms())
+        return directory
+
+    def _choose(self, wanted: WantedReplica) -> LogDirectory:
+        """Return the directory for a new log. Raise KafkaError if the log may be in a directory
+        that cannot be read: none is created in its place."""
+        leadership = wanted.leadership
         directory_id = leadership.directory_id
         if directory_id is not None and self._is_replaced(directory_id, leadership):
             self._log.warn(
                 "the log directory of a replica is gone; the replica is copied from its leader",
-                topic=place.topic,
-                partition=place.partition,
+                topic=leadership.topic,
+                partition=leadership.index,
             )
             directory_id = None
         if directory_id is None and not leadership.is_new:
             for path in self._unavailable():
                 raise _out_of_service(path)
-        now_ms = self._now_ms()
-        return self.directories.create(
-            place, leadership.topic_id, config.log, now_ms, directory_id=directory_id
-        )
+        place = TopicPartition(leadership.topic, leadership.index)
+        return self.directories.choose(place, directory_id)
+
+    def _on_round(self, round_: Sequence[MadeLog]) -> None:
+        """Serve the replicas whose logs were made in threads."""
+        for wanted, made in round_:
+            self._on_made(wanted, made)
+        self.purgatory.moved(LOGS_MADE)
+
+    def _on_made(self, wanted: WantedReplica, made: MakeableLog | KafkaError) -> None:
+        """Put a log into service that was made in a thread, with the newest metadata of its
+        replica. Remove it if its partition was removed meanwhile."""
+        name, topic_id = wanted.name, wanted.leadership.topic_id
+        now_wanted = self._maker.wanted.end(name, topic_id)
+        is_known = self._ids.get(name) == topic_id
+        try:
+            if isinstance(made, KafkaError):
+                raise made
+            made.directory.partitions.end(made.new)
+            if not is_known:
+                self._delete(made.directory, TopicPartition(*name))
+            if now_wanted is None:
+                return
+            partition = self._serve(now_wanted.leadership, made.directory)
+        except KafkaError as error:
+            if is_known:
+                self._put_out_of_service(name, error)
+            return
+        if now_wanted.is_led:
+            self._lead(partition, now_wanted.leadership, now_wanted.config)
+        else:
+            self._follow(partition, now_wanted.leadership, now_wanted.config)
+        self.on_made(partition)
 
     def _is_replaced(self, directory_id: Uuid, leadership: Leadership) -> bool:
         """Whether a replica may begin without records in another directory than this one: all
@@ -434,6 +520,7 @@ class Replicas:
         topic_id = self._ids.pop(name)
         self._serving.pop(name, None)
         self._reasons.pop(name, None)
+        self._maker.wanted.withdraw(name)
         partition = self._hosted.pop(name, None)
         if partition is not None:
             self.on_unfollowed(partition)

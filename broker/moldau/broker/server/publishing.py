@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.controller.topics import Topic
     from moldau.broker.log.names import TopicPartition
+    from moldau.broker.replication.partition import Partition
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.logging import Logger
@@ -163,6 +164,16 @@ class Publisher:
 
     # Called by the node.
 
+    def on_made(self, partition: Partition) -> None:
+        """Report to the coordinator of its topic a partition that leads or follows only now,
+        because its log had to be made."""
+        node = self._node
+        if node is None or not partition.is_leader or not _is_registered(node):
+            return
+        coordinator = node.coordinators.of_topic(partition.topic)
+        if coordinator is not None:
+            coordinator.elect(partition.index, partition.leader_epoch)
+
     def begin(self, node: Node, log: Logger) -> None:
         """Apply the whole image to this node, and from now on each change. The logs are loaded.
 
@@ -170,6 +181,7 @@ class Publisher:
         """
         self._node, self._log = node, log
         node.image = self.image
+        node.replicas.on_made = self.on_made
         self._pending = Changes()
         self._apply(node, _everything(self.image))
         node.replicas.set_aside_strays()
