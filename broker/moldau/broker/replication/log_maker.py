@@ -7,7 +7,6 @@ that are missing.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +17,8 @@ from moldau.errors import without_frames
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from moldau.broker.log.checkpoint_job import CheckpointWriter
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.log.directory import LogDirectory
