@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pytest
+
+from moldau.broker.replication import wanted_replicas
+from moldau.broker.replication.log_maker import MakeableLog
+from moldau.broker.replication.replicas import Replicas
+from moldau.broker.replication.wanted_replicas import WantedReplica, WantedReplicas
+from moldau.broker.server.cluster_node import ClusterNode
 from moldau.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
+from moldau.runtime.simulated.report import SimulationFailed
 from moldau.testing import SimulatedCluster, seeds
 
 _MANY = 1_000
@@ -33,6 +41,14 @@ def _made(cluster: SimulatedCluster, number: int = 1) -> set[str]:
     return {name for name in names if name.startswith("many-")}
 
 
+def _leader_epochs(cluster: SimulatedCluster) -> set[int]:
+    node = cluster.up[1]
+    assert isinstance(node, ClusterNode)
+    topic = node.image.topics.by_name("many")
+    assert topic is not None
+    return {each.leader_epoch for each in topic.partitions.values()}
+
+
 def _isrs(cluster: SimulatedCluster, partitions: int) -> set[frozenset[int]]:
     return {cluster.isr_of("many", index) for index in range(partitions)}
 
@@ -50,8 +66,17 @@ async def _write_and_read(
         assert (await consumer.getone()).value == b"value"
 
 
-def _create(cluster: SimulatedCluster, world: Simulation, partitions: int, copies: int) -> None:
-    """Begin to create the topic "many". Return when a tenth of it is on the disk of node 1."""
+async def _use_another(cluster: SimulatedCluster, runtime: Runtime) -> float:
+    """Create another topic, write to it and read it. Return the seconds of it all."""
+    begun = runtime.clock.monotonic()
+    async with _admin(cluster, runtime) as admin:
+        await admin.create_topic(NewTopic("other", 1))
+    await _write_and_read(cluster, runtime, "other")
+    return runtime.clock.monotonic() - begun
+
+
+def _start_creation(cluster: SimulatedCluster, partitions: int, copies: int = 1) -> None:
+    """Begin to create the topic "many"."""
 
     async def create(runtime: Runtime) -> None:
         # After a crash the client asks again, and hears that the topic exists.
@@ -60,6 +85,11 @@ def _create(cluster: SimulatedCluster, world: Simulation, partitions: int, copie
                 await admin.create_topic(NewTopic("many", partitions, copies))
 
     cluster.start_program(create)
+
+
+def _create(cluster: SimulatedCluster, world: Simulation, partitions: int, copies: int) -> None:
+    """Begin to create the topic "many". Return when a tenth of it is on the disk of node 1."""
+    _start_creation(cluster, partitions, copies)
     world.run_until(lambda: len(_made(cluster)) > partitions // 10, within=30)
     assert len(_made(cluster)) < partitions // 2, "or the test shows nothing"
 
@@ -72,18 +102,10 @@ def test_an_only_node_serves_others_while_it_makes_a_thousand_partitions(
     cluster.await_up()
     _slow(cluster)
     _create(cluster, world, _MANY, 1)
-
-    async def use_another(runtime: Runtime) -> float:
-        begun = runtime.clock.monotonic()
-        async with _admin(cluster, runtime) as admin:
-            await admin.create_topic(NewTopic("other", 1))
-        await _write_and_read(cluster, runtime, "other")
-        return runtime.clock.monotonic() - begun
-
-    assert cluster.run(use_another) < 2
+    assert cluster.run(lambda runtime: _use_another(cluster, runtime)) < 2
     assert len(_made(cluster)) < _MANY, "or the test shows nothing"
     world.run_until(lambda: len(_made(cluster)) == _MANY, within=30)
-    assert not any("fence" in line for line in cluster.lines[1])
+    assert _leader_epochs(cluster) == {0}, "a broker that was fenced leads in another epoch"
     cluster.run(lambda runtime: _write_and_read(cluster, runtime, "many", _MANY - 1))
 
 
@@ -163,3 +185,48 @@ def test_a_leader_that_changes_while_partitions_are_made_loses_nothing(world: Si
     cluster.start(victim)
     world.run_until(lambda: _isrs(cluster, 200) == {frozenset(cluster.broker_ids)}, within=120)
     assert all(len(_made(cluster, number)) == 200 for number in cluster.broker_ids)
+
+
+# Planted faults.
+
+
+def test_a_log_that_stays_although_its_topic_was_deleted_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Replicas._on_made
+
+    def keeps(self: Replicas, wanted: WantedReplica, made: MakeableLog | KafkaError) -> None:
+        topic_id = wanted.leadership.topic_id
+        if self._ids.get(wanted.name) == topic_id or isinstance(made, KafkaError):
+            original(self, wanted, made)
+            return
+        self._maker.wanted.end(wanted.name, topic_id)
+        made.directory.partitions.end(made.new)
+
+    monkeypatch.setattr(Replicas, "_on_made", keeps)
+    with pytest.raises(SimulationFailed):
+        test_a_topic_that_is_deleted_while_it_is_made_leaves_nothing()
+
+
+def test_a_replica_that_is_served_as_it_was_wanted_first_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def first(self: WantedReplicas, wanted: WantedReplica) -> None:
+        self._wanted.setdefault(wanted.name[0], {}).setdefault(wanted.name[1], wanted)
+
+    monkeypatch.setattr(WantedReplicas, "want", first)
+    with pytest.raises(SimulationFailed):
+        test_a_leader_that_changes_while_partitions_are_made_loses_nothing()
+
+
+def test_a_loop_that_makes_all_logs_itself_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wanted_replicas, "AT_ONCE", 100_000)
+    with Simulation(1) as world:
+        cluster = SimulatedCluster(world, brokers=1)
+        cluster.await_up()
+        _slow(cluster)
+        _start_creation(cluster, _MANY)
+        world.run_for(0.05)
+        assert cluster.run(lambda runtime: _use_another(cluster, runtime)) > 9
+        world.run_for(5)
+        assert _leader_epochs(cluster) != {0}, "it was fenced"
