@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +28,25 @@ def test_a_listening_process_is_named(host: str) -> None:
         assert str(holder).startswith(f"process {os.getpid()} (")
     assert not is_port_taken(host, port)
     assert port_holder(port) is None
+
+
+@linux
+@pytest.mark.parametrize(("words", "is_parent"), [(["--shard", "0"], True), (["--shards"], False)])
+def test_the_parent_is_named_for_a_shard_that_it_starts_again(
+    words: list[str], is_parent: bool
+) -> None:
+    listens = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0));"
+        " print(s.getsockname()[1], flush=True); input()"
+    )
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", listens, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        holder = port_holder(int(process.stdout.readline()))
+        assert holder is not None
+        assert holder.pid == (os.getpid() if is_parent else process.pid)
+        process.communicate(b"\n")
 
 
 def test_any_port_and_unknown_hosts_are_free() -> None:

@@ -2,6 +2,9 @@
 
 Linux tells it in /proc, for processes of the same user; elsewhere, and for processes of others, the
 answer is None. It is for messages alone: a process may be gone by the time they are read.
+
+A holder is the process to stop. A shard of a broker is started again by its parent when it ends, so
+its parent is the holder.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from typing import Final, NamedTuple
 
 _LISTENS: Final = "0A"
 _SHOWN_CHARS: Final = 80
+_RESTARTED: Final = "--shard"
+"""An argument of processes that their parent starts again."""
 
 
 class Holder(NamedTuple):
@@ -55,7 +60,7 @@ def port_holder(port: int) -> Holder | None:
         return None
     for pid in _pids():
         if any(link in sockets for link in _open_files(pid)):
-            return Holder(pid, _command(pid))
+            return _holder(pid)
     return None
 
 
@@ -80,8 +85,25 @@ def lock_holder(path: str) -> Holder | None:
         if len(words) > 5 and words[5].rpartition(":")[2] == str(inode) and words[1] != "->":
             pid = int(words[4])
             if pid > 0 and path in _open_files(pid):
-                return Holder(pid, _command(pid))
+                return _holder(pid)
     return None
+
+
+def _holder(pid: int) -> Holder:
+    """Return the process, or the parent that starts it again."""
+    while _RESTARTED in _words(pid) and (parent := _parent(pid)) > 1:
+        pid = parent
+    return Holder(pid, _command(pid))
+
+
+def _parent(pid: int) -> int:
+    """Return the id of the parent; 0 if it is not known."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # The name in parentheses before may have spaces and parentheses itself.
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _listening(port: int) -> Iterator[str]:
@@ -115,11 +137,18 @@ def _open_files(pid: int) -> list[str]:
     return found
 
 
-def _command(pid: int) -> str:
+def _words(pid: int) -> list[str]:
+    """Return the command line of a process; nothing if it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().decode("utf-8", "replace").split("\0")
+            return file.read().decode("utf-8", "replace").split("\0")
     except OSError:
+        return []
+
+
+def _command(pid: int) -> str:
+    words = _words(pid)
+    if not words:
         return "ended"
     if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
