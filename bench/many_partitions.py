@@ -1,25 +1,29 @@
 """A thousand partitions made at once: how long the event loop of a broker stands, and how long it
 takes, on a quiet disk and on a busy one.
 
-A client asks the broker for its versions every few milliseconds. The longest time without an answer
-is how long the loop stood. On the busy disk a process writes a mebibyte to a file of its own on the
-same file system, and syncs it, again and again, until the measurement is over.
+    python -m bench.many_partitions [quiet] [busy]
+
+A client asks an only node for its versions every few milliseconds. The longest time without an
+answer is how long the loop stood. On the busy disk a process writes files of 32 MiB on the same
+file system, and syncs and renames each, until the measurement is over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.peer_brokers import HOST
-from moldau.client import Admin, NewTopic
+from moldau.client import Admin, NewTopic, TopicPartition
+from moldau.errors import MoldauError
 from moldau.runtime.node_processes import NodeProcess, free_ports
 from tests.peers.kafka_broker import ask_metadata
 
@@ -36,7 +40,9 @@ while os.getppid() == int(sys.argv[2]):
         os.fsync(file.fileno())
     os.rename(path, path + ".old")
 """
+_SHAPES = ((1, 1000), (20, 50))
 _PAUSE_SECONDS = 0.002
+_REMOVAL_SECONDS = 3.0
 _DEADLINE_SECONDS = 120.0
 
 
@@ -48,20 +54,18 @@ class Standstill(NamedTuple):
     answered: float
     """Until the request was answered."""
     all_led: float
-    """Until a produce to each partition would be taken: until its offsets can be listed."""
+    """Until each partition has a leader that answers."""
 
     def __str__(self) -> str:
         return (
             f"longest {self.longest * 1e3:7.0f} ms, answered {self.answered:6.2f} s,"
-            f" all there {self.all_led:6.2f} s"
+            f" all led {self.all_led:6.2f} s"
         )
 
 
 @contextmanager
 def busy_disk(folder: Path) -> Iterator[None]:
     """Let another process sync data to a file in `folder`."""
-    import os
-
     path = folder / "busy"
     command = (sys.executable, "-c", _BUSY, str(path), str(os.getpid()))
     process = subprocess.Popen(command)  # noqa: S603
@@ -142,43 +146,38 @@ async def measure_removal(port: int, topics: int, *, prefix: str = "t") -> Stand
         begun = time.perf_counter()
         await admin.delete_topics([f"{prefix}-{number}" for number in range(topics)])
         answered = time.perf_counter() - begun
-        await asyncio.sleep(3)
+        await asyncio.sleep(_REMOVAL_SECONDS)
         return Standstill(watch.longest, answered, 0.0)
 
 
 async def _all_led(admin: Admin, names: list[str], partitions: int, begun: float) -> None:
-    from moldau.client import TopicPartition
-
     wanted = [TopicPartition(name, index) for name in names for index in range(partitions)]
     while time.perf_counter() - begun < _DEADLINE_SECONDS:
         try:
             await admin.list_offsets(dict.fromkeys(wanted, -1))
-        except Exception:
+        except MoldauError:
             await asyncio.sleep(0.05)
             continue
         return
     raise TimeoutError("not all partitions are there")
 
 
+async def _both(port: int, topics: int, partitions: int) -> tuple[Standstill, Standstill]:
+    made = await measure(port, topics, partitions)
+    return made, await measure_removal(port, topics)
+
+
 def main() -> None:
-    shapes = {"1 x 1000": (1, 1000), "20 x 50": (20, 50)}
-    chosen = sys.argv[1:] or ["quiet", "busy"]
-    for disk in chosen:
-        for name, (topics, partitions) in shapes.items():
-            with tempfile.TemporaryDirectory(dir=".bench_tmp") as text:
+    for disk in sys.argv[1:] or ("quiet", "busy"):
+        for topics, partitions in _SHAPES:
+            with tempfile.TemporaryDirectory(prefix="bench-many-partitions-") as text:
                 folder = Path(text)
-                with broker(folder) as port:
+                with broker(folder) as port, ExitStack() as load:
                     if disk == "busy":
-                        with busy_disk(folder):
-                            made = asyncio.run(measure(port, topics, partitions))
-                            gone = asyncio.run(measure_removal(port, topics))
-                    else:
-                        made = asyncio.run(measure(port, topics, partitions))
-                        gone = asyncio.run(measure_removal(port, topics))
-                print(f"{disk:5} {name:8} made    {made}", flush=True)
-                print(f"{disk:5} {name:8} deleted {gone}", flush=True)
-                lines = (folder / "log").read_text().splitlines()
-                print("\n".join(line for line in lines if "fenc" in line)[:400], flush=True)
+                        load.enter_context(busy_disk(folder))
+                    made, removed = asyncio.run(_both(port, topics, partitions))
+            shape = f"{disk:5} {topics:2} x {partitions:4}"
+            print(f"{shape}  made     {made}\n{shape}  removed  {removed}", flush=True)
 
 
 if __name__ == "__main__":
