@@ -101,8 +101,8 @@ class TieredBrokers(SimulatedBrokers):
         return self.run(main, within=WITHIN_S)
 
     def create(self, *replicas: int, **configs: str) -> None:
-        """Make the topic. Of the first partition the first replica leads, and of the next ones the
-        next replicas."""
+        """Make the topic, and wait until all brokers know. Of the first partition the first replica
+        leads, and of the next ones the next replicas."""
         order = list(replicas or ALL)
         turned = {
             index: order[index % len(order) :] + order[: index % len(order)]
@@ -111,6 +111,10 @@ class TieredBrokers(SimulatedBrokers):
         own = {name.replace("_", "."): value for name, value in configs.items()}
         topic = NewTopic(NAME, assignments=turned, configs={**_CONFIGS, **own})
         self.ask(lambda admin: admin.create_topic(topic))
+        self.world.run_until(
+            lambda: all(self.running[each].node.image.topics.by_name(NAME) for each in self.up),
+            within=WITHIN_S,
+        )
 
     def create_other(
         self, name: str, assignments: Mapping[int, list[int]], configs: Mapping[str, str]
