@@ -1,7 +1,7 @@
 """Streams groups beside Kafka Streams in the same protocol (KIP-1071), on the same broker.
 
 - *Records stand still*: a hundred tasks, and a worker that comes to three others or goes
-  (bench/streams_standstill.py).
+  (bench/streams_standstill.py). Beside it stands the same while nothing moves.
 - *Failover*: the seconds from the moment when the owner of a task has left its group to the first
   result of the worker that takes the task over. An app keeps the last value of each key in one
   task, so that all of its store has to be there before a result. Beside a store that has a standby
@@ -198,9 +198,18 @@ def _standstill_tables(libraries: Sequence[str]) -> Iterator[Table]:
         "a worker goes, the mean task": lambda found: found.goes.mean_s,
         "a worker goes, the longest": lambda found: found.goes.longest_s,
     }
+    still: dict[str, Callable[[Moves], float]] = {
+        "the mean task": lambda found: found.still.mean_s,
+        "the longest": lambda found: found.still.longest_s,
+    }
     goals = [Goal(OURS, JAVA, ratio_at_most=MOST_OF_JAVA)] if JAVA in libraries else []
     for what, read in reads.items():
         cases = [_next_of(partial(moves, library), library, read) for library in libraries]
+        at_rest = still[what.partition(", ")[2]]
+        cases += [
+            _next_of(partial(moves, library), f"{library}, nothing moves", at_rest)
+            for library in libraries
+        ]
         title = f"{TASKS} tasks stand still: {what}"
         yield Table(title, "s without a result", cases, goals, higher_is_better=False)
 

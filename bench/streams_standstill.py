@@ -1,8 +1,12 @@
 """How long records stand still while the tasks of a streams group move to another member.
 
 Each of a hundred tasks gets a record every `EVERY_S`, and an app with state writes a result for
-each at its next commit. A worker comes to three others, and goes again; meanwhile the longest time
-without a result is measured for each task. A commit's interval and that of the records are in it.
+each at its next commit, 100 ms after the last one. A worker comes to three others, and goes again;
+meanwhile the longest time without a result is measured for each task.
+
+So no task can measure less than a commit's interval, a record's, and the longest commit of its
+worker meanwhile. `still` is what that comes to while nothing moves: the same gaps, of `STILL_S`
+before the worker comes.
 """
 
 from __future__ import annotations
@@ -26,7 +30,9 @@ from moldau.client.sync import Consumer, Producer
 
 TASKS: Final = 100
 MEMBERS: Final = 4
-EVERY_S: Final = 0.2
+EVERY_S: Final = 0.1
+"""Less than a commit's interval, so that each commit of a task that runs has a result."""
+STILL_S: Final = 2.0
 KEPT: Final = 500
 """The rows in the store of a task, few enough for it to move without a warm-up."""
 _LOOK_S: Final = 0.2
@@ -44,8 +50,9 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What happened when a worker came, and when it went."""
+    """What happened while nothing moved, when a worker came, and when it went."""
 
+    still: Standstill
     comes: Standstill
     goes: Standstill
 
@@ -135,6 +142,11 @@ def moves(library: str, number: int) -> Moves:
             flow.read_until(MEMBERS - 1, processes)
             more: list[subprocess.Popen[bytes]] = []
 
+            def stay() -> None:
+                end = time.monotonic() + STILL_S
+                while time.monotonic() < end:
+                    flow.read()
+
             def come() -> None:
                 more.append(group.start(MEMBERS - 1 + number))
                 flow.read_until(MEMBERS, [*processes, *more])
@@ -143,6 +155,6 @@ def moves(library: str, number: int) -> Moves:
                 more[0].send_signal(signal.SIGTERM)
                 flow.read_until(MEMBERS - 1, processes)
 
-            found = Moves(flow.standstill(come), flow.standstill(go))
+            found = Moves(flow.standstill(stay), flow.standstill(come), flow.standstill(go))
         more[0].wait(WAIT_S)
     return found
