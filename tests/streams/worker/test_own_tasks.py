@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moldau.runtime import Runtime
@@ -137,6 +139,10 @@ class Bench:
     def clock(self) -> Clock:
         return self._clock
 
+    async def close_one(self, runtime: Runtime) -> None:
+        await self.maker.close_beside(self.clock.now, runtime.run_blocking)
+        await self.maker.all_settled()
+
     def _open(self, path: str, stores: Mapping[str, str]) -> Any:
         self._clock.now += OPEN_S
         return SlowDatabase(path, self.opened)
@@ -157,10 +163,9 @@ async def test_a_turn_opens_a_few_databases_and_the_inputs_of_the_rest_wait(
     assert bench.door.paused == set(INPUTS[3:]), "the tasks that are open run"
     assert not bench.own.are_running
 
-    await bench.own.restore()
-    assert len(bench.opened) == 6
-    await bench.own.restore()
-    assert len(bench.opened) == TASKS
+    for count in range(4, TASKS + 1):
+        await bench.own.restore()
+        assert len(bench.opened) == count, "one in each turn, beside tasks that run"
     assert bench.door.paused == set()
     assert bench.own.are_running
 
@@ -193,7 +198,7 @@ async def test_databases_that_are_given_up_close_one_by_one_and_before_they_open
     await bench.own.close(list(bench.own.tasks), is_put_off=True)
     assert bench.opened == ["1_0", "1_1", "1_2"]
 
-    bench.maker.close_one()
+    await bench.close_one(runtime)
     assert bench.opened == ["1_1", "1_2"]
     await bench.own.assign(INPUTS[1:2])
     assert bench.opened == ["1_2", "1_1"]
@@ -207,15 +212,44 @@ async def test_a_task_goes_on_with_the_open_database_of_its_copy(runtime: Runtim
     bench = Bench(runtime)
     for name in ("1_0", "1_1"):
         copy = bench.maker.make(TaskId(1, int(name[-1])), PLAN.programs[1], (), {})
-        bench.maker.hand_over(copy)
+        bench.maker.hand_over(copy, bench.clock.now)
     before = bench.clock.now
 
     await bench.own.assign(INPUTS[:1])
     assert (bench.opened, bench.clock.now) == (["1_0", "1_1"], before), "none was opened anew"
     assert list(bench.maker.closing) == [TaskId(1, 1)]
 
-    bench.maker.close_one()
+    await bench.close_one(runtime)
+    assert bench.opened == ["1_0", "1_1"], "the group may give the task a little later"
+    bench.clock.now += 5.0
+    await bench.close_one(runtime)
     assert bench.opened == ["1_0"]
     await bench.own.assign(INPUTS[1:2])
     assert bench.opened == ["1_0", "1_1"]
     assert bench.clock.now > before
+
+
+async def test_a_database_is_not_opened_while_it_is_being_closed(runtime: Runtime) -> None:
+    bench = Bench(runtime)
+    await bench.own.assign(INPUTS[:1])
+    await bench.own.close(list(bench.own.tasks), is_put_off=True)
+    closing: list[asyncio.Future[None]] = []
+    may_close = threading.Event()
+
+    def slowly(close: Callable[[], None]) -> asyncio.Future[None]:
+        def later() -> None:
+            may_close.wait()
+            close()
+
+        closing.append(runtime.run_blocking(later))
+        return closing[0]
+
+    await bench.maker.close_beside(bench.clock.now, slowly)
+    assert list(bench.maker.closing) == [TaskId(1, 0)], "its files are used"
+    opening = asyncio.ensure_future(bench.own.assign(INPUTS[:1]))
+    await asyncio.wait([opening], timeout=0.01)
+    assert not opening.done()
+    may_close.set()
+    await opening
+    assert closing[0].done()
+    assert bench.opened == ["1_0"]

@@ -326,13 +326,24 @@ class TaskDatabase:
         return sum(offsets) if offsets else -1
 
     def close(self) -> None:
-        """Write what is committed to disk and close; what was not committed is dropped."""
+        """Write what is committed to disk and close; what was not committed is dropped.
+
+        It is flushed first: rocksdict gives Python's lock up while it flushes, but keeps it while
+        RocksDB does the same as it closes.
+        """
         for backing in self._backings.values():
             backing.close()
+        is_writable = bool(self._backings)
         self._backings.clear()
-        database, self._database = self._database, None
-        if database is not None:
-            with rocks_errors(self.path):
+        database = self._database
+        if database is None:
+            return
+        with rocks_errors(self.path):
+            try:
+                if is_writable:
+                    self.flush()
+            finally:
+                self._database = None
                 database.close()
 
 

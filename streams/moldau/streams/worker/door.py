@@ -172,17 +172,22 @@ class Door:
             await self.consumer.start()
             on_failure.pop_all()
 
-    async def aclose(self) -> None:
-        """Leave the group, deliver what was sent, and disconnect."""
+    async def leave(self) -> None:
+        """Leave the group, and deliver what was sent, or abort it."""
         async with AsyncExitStack() as left:
-            left.push_async_callback(self.admin.aclose)
             left.push_async_callback(self.committer.aclose)
-            left.push_async_callback(self.changelogs.aclose)
-            left.push_async_callback(self.standbys.aclose)
-            left.push_async_callback(self.globals.aclose)
             # The member that the group has now may be another process with the same name.
             stays = self.names.is_superseded
             left.push_async_callback(self.consumer.aclose, leave_group=not stays)
+
+    async def aclose(self) -> None:
+        """Leave the group if that has not been done, and disconnect."""
+        async with AsyncExitStack() as left:
+            left.push_async_callback(self.admin.aclose)
+            left.push_async_callback(self.changelogs.aclose)
+            left.push_async_callback(self.standbys.aclose)
+            left.push_async_callback(self.globals.aclose)
+            left.push_async_callback(self.leave)
 
     # Topics
 

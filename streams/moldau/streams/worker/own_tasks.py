@@ -46,7 +46,9 @@ from moldau.streams.worker.tasks import (
 RESTORE_POLL_S: Final = 0.1
 _BESIDE_POLL_S: Final = 0.005
 _OPEN_S: Final = 0.25
-"""A turn opens databases for so long, and one in any case."""
+"""A turn opens databases for so long if no tasks run, and one in any case."""
+_OPEN_BESIDE_S: Final = 0.05
+"""The same beside tasks that run."""
 
 _TASK: Final = re.compile(r"\d+_\d+")
 
@@ -174,9 +176,10 @@ class OwnTasks:
         clock = self._runtime.clock
         opened: list[WorkerTask] = []
         committed: dict[TopicPartition, CommittedOffset] = {}
-        begun = clock.monotonic()
-        while self.unopened and (not opened or clock.monotonic() - begun < _OPEN_S):
+        until = clock.monotonic() + (_OPEN_BESIDE_S if self.of(TaskState.RUNNING) else _OPEN_S)
+        while self.unopened and (not opened or clock.monotonic() < until):
             task_id = next(iter(self.unopened))
+            await self._maker.settled(task_id)
             program, inputs, known = self.unopened.pop(task_id)
             task = await self._gate.run(self._maker.make, task_id, program, inputs, known)
             self.tasks[task_id] = task
@@ -282,8 +285,9 @@ class OwnTasks:
             await self._follow_changelogs()
 
     async def pass_markers(self) -> bool:
-        """Move stores over the markers of the last commit. Return whether all are there."""
-        tasks = self.of(TaskState.RUNNING)
+        """Move the stores of suspended tasks over the markers of the last commit. Return whether
+        all are there. Other workers may run the tasks by now."""
+        tasks = self.of(TaskState.SUSPENDED)
         changelogs = [where for task in tasks for where in task.changelogs()]
         if not changelogs or not self._door.committer.is_atomic:
             return True
@@ -297,7 +301,10 @@ class OwnTasks:
         """Close all tasks."""
         self.forget()
         await self.close(list(self.tasks))
-        await self._gate.run(self._maker.close_rest)
+        try:
+            await self._maker.all_settled()
+        finally:
+            await self._gate.run(self._maker.close_rest)
         await self._door.changelogs.aclose()
 
     # Restoring
@@ -355,8 +362,8 @@ class OwnTasks:
         """Bring the tasks that wait for their stores on, and close a database that is left."""
         if self.are_restoring:
             await self.restore()
-        if self._maker.closing:
-            await self._gate.run(self._maker.close_one)
+        now_s = self._runtime.clock.monotonic()
+        await self._maker.close_beside(now_s, self._runtime.run_blocking)
 
     async def restore(self) -> None:
         """Open stores, and read the changelogs of the tasks that are restored."""

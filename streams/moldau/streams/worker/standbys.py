@@ -80,6 +80,8 @@ class Standbys:
         self._failed_looks = 0
         self._report_at = 0.0
         self._wanted: frozenset[TaskId] = frozenset()
+        self.unopened: dict[TaskId, None] = {}
+        """Copies that are left to open, in this order."""
         self._restarts: dict[TaskId, Restarts] = {}
         """Of copies that were opened anew, or are about to be."""
         self._ends: dict[TopicPartition, int] = {}
@@ -98,20 +100,32 @@ class Standbys:
             self._restarts.pop(task_id, None)
             self.given_up.pop(task_id, None)
         self._wanted = self._wanted.intersection(kept)
+        self.unopened = {each: None for each in self.unopened if each in kept}
         gone = [task_id for task_id in self.tasks if task_id not in kept]
         sound = [task_id for task_id in gone if self.tasks[task_id].damage is None]
         for task_id in sound:
-            await self._gate.run(self._maker.hand_over, self.tasks.pop(task_id))
+            now_s = self._runtime.clock.monotonic()
+            await self._gate.run(self._maker.hand_over, self.tasks.pop(task_id), now_s)
         await self._close([task_id for task_id in gone if task_id in self.tasks])
         if gone:
             await self._follow()
 
     async def keep(self, wanted: Iterable[TaskId]) -> None:
-        """Open those that are not here yet. None of them may be a task of the worker now."""
+        """Open those that are not here yet: one now, and one in each of the next turns. None of
+        them may be a task of the worker now."""
         new = sorted(set(wanted) - self._wanted)
         self._wanted |= frozenset(new)
+        self.unopened |= dict.fromkeys(new)
         if new:
-            await self._open(new)
+            await self._open_one()
+
+    async def _open_one(self) -> None:
+        """Open one of the copies that are left: the tasks of the worker go on in between."""
+        task_id = next(iter(self.unopened))
+        del self.unopened[task_id]
+        await self._open([task_id])
+        if not self.unopened:
+            self._report_at = 0.0  # the group may wait for it, to move tasks
             self._reports.standing_by(self.tasks)
 
     async def _open(self, task_ids: Iterable[TaskId]) -> None:
@@ -124,6 +138,7 @@ class Standbys:
                 for topic in program.inputs
                 if task_id.partition < self.widths.get(topic, 0)
             )
+            await self._maker.settled(task_id)
             try:
                 task = await self._gate.run(self._maker.make, task_id, program, inputs, {})
             except StoreCorrupted as error:  # the new files too
@@ -141,6 +156,7 @@ class Standbys:
 
     async def close_all(self) -> None:
         """Close all."""
+        self.unopened.clear()
         await self._close(list(self.tasks))
         await self._door.standbys.aclose()
 
@@ -218,6 +234,8 @@ class Standbys:
             await self._open(due)
         if damaged := self._damaged():  # a question has found it
             await self._again(damaged)
+        if self.unopened:
+            await self._open_one()
         if not self.tasks:
             return
         await self._learn_committed()

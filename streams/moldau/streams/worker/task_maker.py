@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias
 
 from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import LookupTable
@@ -25,6 +28,11 @@ from moldau.streams.worker.tasks import (
     store_kinds,
 )
 
+RunBlocking: TypeAlias = Callable[[Callable[[], None]], "asyncio.Future[None]"]
+_HELD_OPEN_S: Final = 5.0
+"""How long the database of a copy stays open. The coordinator gives the task itself when its former
+owner has given it up, which takes a heartbeat of both."""
+
 
 class TaskMaker:
     """Opens the databases of one worker, and makes tasks on them."""
@@ -44,8 +52,10 @@ class TaskMaker:
         self._lookups = lookups
         self._files, self._reports = beside
         self._closing: dict[TaskId, WorkerTask] = {}
-        self._copies: set[TaskId] = set()
-        """Those of them that were copies: all of their rows are committed."""
+        self._being_closed: tuple[TaskId, asyncio.Future[None]] | None = None
+        self._copies: dict[TaskId, float] = {}
+        """Those of them that were copies, and when they were left: all of their rows are
+        committed."""
 
     def make(
         self,
@@ -102,42 +112,79 @@ class TaskMaker:
     @property
     def closing(self) -> Collection[TaskId]:
         """The closed tasks that still have a database."""
-        return self._closing.keys()
+        found = set(self._closing)
+        if self._being_closed is not None:
+            found.add(self._being_closed[0])
+        return found
 
     def put_off(self, task: WorkerTask) -> None:
-        """Close a task, and leave its database to `close_one`."""
-        self._finish(task.task_id)
+        """Close a task, and leave its database to `finish`."""
+        self.finish(task.task_id)
         self._closing[task.task_id] = task
         task.close_engine()
 
-    def hand_over(self, copy: WorkerTask) -> None:
-        """Close a copy that is not damaged, but leave its database open: the worker may get the
-        task itself now, and goes on with it."""
+    def hand_over(self, copy: WorkerTask, now_s: float) -> None:
+        """Close a copy that is not damaged, but leave its database open for a while: the worker may
+        get the task itself soon, and goes on with it."""
         self.put_off(copy)
-        self._copies.add(copy.task_id)
+        self._copies[copy.task_id] = now_s
 
     def _taken_over(self, task_id: TaskId) -> Database | None:
         """Return the database that the copy of a task has left. Close one that the task has left,
         which may have rows that are not committed, and stores in memory, which begin empty."""
         found = self._closing[task_id].database if task_id in self._copies else None
         if found is None or isinstance(found, StoresInMemory):
-            self._finish(task_id)
+            self.finish(task_id)
             return None
-        self._copies.discard(task_id)
+        del self._copies[task_id]
         del self._closing[task_id]
         return found
 
-    def close_one(self) -> None:
-        """Close one of the databases that are left."""
-        self._finish(next(iter(self._closing)))
+    def to_close(self, now_s: float) -> TaskId | None:
+        """Return one of the tasks whose databases are left; None if all may still be taken over."""
+        return next(
+            (
+                each
+                for each in self._closing
+                if now_s - self._copies.get(each, -math.inf) >= _HELD_OPEN_S
+            ),
+            None,
+        )
+
+    async def close_beside(self, now_s: float, run_blocking: RunBlocking) -> None:
+        """Close one of the databases that are left on a thread of its own, if none is being closed.
+        Nothing else uses it, so that the tasks go on meanwhile. Raise what the last one raised."""
+        if self._being_closed is not None:
+            if not self._being_closed[1].done():
+                return
+            await self.settled(self._being_closed[0])
+        task_id = self.to_close(now_s)
+        if task_id is not None:
+            self._copies.pop(task_id, None)
+            task = self._closing.pop(task_id)
+            self._being_closed = task_id, run_blocking(task.close_database)
+
+    async def settled(self, task_id: TaskId) -> None:
+        """Wait until the database of a task is closed if that has begun, before it is opened."""
+        if self._being_closed is not None and self._being_closed[0] == task_id:
+            _, future = self._being_closed
+            await asyncio.wait([future])
+            self._being_closed = None
+            future.result()
+
+    async def all_settled(self) -> None:
+        """Wait for the database that is being closed, if one is."""
+        if self._being_closed is not None:
+            await self.settled(self._being_closed[0])
 
     def close_rest(self) -> None:
         """Close all databases that are left."""
         while self._closing:
-            self.close_one()
+            self.finish(next(iter(self._closing)))
 
-    def _finish(self, task_id: TaskId) -> None:
-        self._copies.discard(task_id)
+    def finish(self, task_id: TaskId) -> None:
+        """Close the database of a task if it is left."""
+        self._copies.pop(task_id, None)
         task = self._closing.pop(task_id, None)
         if task is not None:
             task.close_database()

@@ -159,10 +159,11 @@ class Worker:
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
-            self._is_stopping = True
             if self._is_connected:
+                self._is_stopping = True
                 await work
                 return
+            self._is_stopping = True
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
@@ -192,6 +193,7 @@ class Worker:
                     if error.code is ErrorCode.FENCED_INSTANCE_ID and self._door.has_own_name:
                         raise self._directory.is_copied() from error
                     raise
+            self._is_stopping = True
             await self._commit_all()
             await self.metrics.keep_last()
 
@@ -275,7 +277,8 @@ class Worker:
                 self._lakes.take()
         now = self._runtime.clock.monotonic()
         if self._stale.is_due(now):
-            used = {str(each) for each in (*self._own.directories(), *self.standbys.tasks)}
+            copies = (*self.standbys.tasks, *self.standbys.unopened)
+            used = {str(each) for each in (*self._own.directories(), *copies)}
             await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
 
     async def _check_inputs(self, until: float = 0.0) -> None:
@@ -292,7 +295,7 @@ class Worker:
             await asyncio.sleep(RESTORE_POLL_S)
 
     async def _poll_and_process(self) -> None:
-        is_restoring = self._own.are_restoring
+        is_restoring = self._own.are_restoring or bool(self.standbys.unopened)
         wait_s = 0.0 if is_restoring else self._wait_s()
         fetched: list[FetchedChunk] = []
         if self._door.has_inputs:
@@ -443,11 +446,20 @@ class Worker:
             self._decisions.on_made()
 
     async def _commit_all(self) -> None:
-        """Commit what runs, including what only the clock has changed, before the worker stops."""
-        for task in self._own.of(TaskState.RUNNING):
+        """Commit what runs, including what only the clock has changed, and leave the group.
+
+        To close the databases takes long, and nothing of it concerns the next owners of the tasks:
+        they need the changelogs, which end with the commit. So this worker is gone before.
+        """
+        running = self._own.of(TaskState.RUNNING)
+        for task in running:
             task.is_touched = True
         self._decisions.on_stopping()
         await self._decide(is_last=True)
+        for task in running:
+            if task.state is TaskState.RUNNING:
+                task.state = TaskState.SUSPENDED
+        await self._door.leave()
         with suppress(KafkaError):  # the next start reads the markers, then
             for _ in range(_MARKER_LOOKS):
                 if await self._own.pass_markers():
