@@ -58,7 +58,9 @@ def test_tasks_have_names_and_read_the_partitions_of_their_topics() -> None:
     )
     (described,) = found.members
     assert (found.type, found.epoch) == ("streams", 5)
-    assert described.tasks == MemberTasks(("0_0", "0_1", "1_0"), ("1_1",), ("0_3",), "p", 2)
+    assert described.tasks == MemberTasks(
+        ("0_0", "0_1", "1_0"), ("1_1",), ("0_3",), "p", 2, target_warmup=("0_3",)
+    )
     assert described.assignment == (
         TopicPartition("lines", 0),
         TopicPartition("lines", 1),

@@ -7,6 +7,7 @@ each call, and after it, `tasks` has the tasks that the process has from then on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.membership import member_settings
@@ -67,6 +68,14 @@ class TaskConsumer(Consumer[bytes, bytes]):
         """Ask all members of the group to stop, as this one leaves it."""
         if self._member is not None:
             self._member.ends_app = True
+
+    def announce(self, tags: Mapping[str, str]) -> None:
+        """Give the coordinator these client tags instead of those of its settings."""
+        self._process = replace(self._process, client_tags=tags)
+        if self._member is not None:
+            self._member.on_tags(tags)
+        if self._group is not None:
+            self._group.session.poke()
 
     def report(self, positions: Mapping[GroupTask, TaskPosition]) -> None:
         """Report how far the copies are, if it is time to."""

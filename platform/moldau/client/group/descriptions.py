@@ -50,6 +50,8 @@ class MemberTasks:
     client_tags: tuple[tuple[str, str], ...] = ()
     endpoint: str = ""
     """host:port at which the state of the instance can be queried; empty if nowhere."""
+    target_warmup: tuple[str, ...] = ()
+    """The tasks that it is to warm up."""
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How far the copies of tasks are, by name: the offset that they have come to, and the end;
     offsets of a task's changelogs are summed."""
@@ -231,6 +233,7 @@ def _streams_member(
             told.topology_epoch,
             tuple((each.key, each.value) for each in told.client_tags),
             _endpoint(told.user_endpoint),
+            _names(target.warmup_tasks),
             _positions(told),
         ),
     )

@@ -281,6 +281,11 @@ class StreamsMember(HeartbeatMember):
         if is_news and self.state is HeartbeatState.STABLE:
             self._next_heartbeat = 0.0
 
+    def on_tags(self, tags: Mapping[str, str]) -> None:
+        """Report these client tags from now on, at once."""
+        self._process = replace(self._process, client_tags=tags)
+        self._next_heartbeat = 0.0
+
     def _take_endpoints(self, answer: StreamsGroupHeartbeatResponse) -> None:
         self._endpoint_epoch = answer.endpoint_information_epoch
         if answer.partitions_by_user_endpoint is None:

@@ -33,6 +33,8 @@ from moldau.streams.worker.tasks import TaskId
 
 _START: Final = "moldau.start"
 """The client tag of a member with what its process has drawn at its start."""
+LEAVING: Final = "moldau.leaving"
+"""The client tag of a member that is about to leave; our coordinator looks for it."""
 NO_COPIES: Final[frozenset[TaskId]] = frozenset()
 _EPOCHS_MAX: Final = 20
 """How many topologies of an app are known by their epochs."""
@@ -64,6 +66,9 @@ class Membership(Protocol):
 
     def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
         """Report how far the copies are."""
+
+    def announce_leave(self) -> None:
+        """Say to the group that this worker leaves as soon as others have taken its tasks over."""
 
     @property
     def is_app_ended(self) -> bool:
@@ -101,6 +106,9 @@ class ClassicMembership:
 
     def report(self, positions: Mapping[TaskId, TaskPosition]) -> None:
         """Do nothing: there are no copies."""
+
+    def announce_leave(self) -> None:
+        """Do nothing: the assignor moves tasks when the worker has left."""
 
     @property
     def is_app_ended(self) -> bool:
@@ -148,6 +156,11 @@ class StreamsMembership:
         self._consumer.report(
             {GroupTask(str(each.program), each.partition): at for each, at in positions.items()}
         )
+
+    def announce_leave(self) -> None:
+        """Say it by a client tag."""
+        start = {} if self.start is None else {_START: self.start}
+        self._consumer.announce({**start, LEAVING: "true"})
 
     @property
     def is_app_ended(self) -> bool:

@@ -42,6 +42,7 @@ from moldau.streams.worker.decisions import (
 )
 from moldau.streams.worker.door import Door, FetchedChunk, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.handover import Handover
 from moldau.streams.worker.kept import KeptTopology
 from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.metrics import TaskFigures, WorkerMetrics
@@ -58,6 +59,8 @@ from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, Worke
 
 _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
+HAND_OVER_S: Final = 10.0
+"""How long a worker that is to stop waits until others have taken its tasks over."""
 _HEARD_S: Final = 30.0
 """How long a worker that ends its app waits until the others have heard it."""
 _MARKER_LOOKS: Final = 10
@@ -140,7 +143,8 @@ class Worker:
         self._keys = KeySample({}, {})
         self._purge_at = self._learn_ends_at = 0.0
         self._lookup = NameLookup(self._door, runtime)
-        self._has_more = self._is_connected = self._is_stopping = False
+        self._handover = Handover(self._door, directory.member, runtime)
+        self._has_more = self._is_connected = self._is_leaving = self._is_stopping = False
         self.failure: Exception | None = None
 
     def _rocks_opener(self) -> OpenDatabase:
@@ -152,14 +156,18 @@ class Worker:
         return lambda path, stores: TaskDatabase.open(path, stores, memory, files)
 
     async def run(self) -> None:
-        """Run until cancelled; then commit, leave the group and return. While it waits for its
-        cluster, or for what it needs at the start, there is nothing to commit, so it ends at once.
+        """Run until cancelled; then let others take the tasks over, commit, leave the group and
+        return. Cancelled again, it does not wait for the others. While it waits for its cluster, or
+        for what it needs at the start, there is nothing to commit, so it ends at once.
         """
         work = self._runtime.spawn(self._work(), name="streams-worker", reported=False)
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
             if self._is_connected:
+                self._is_leaving = True
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([work], timeout=HAND_OVER_S)
                 self._is_stopping = True
                 await work
                 return
@@ -183,6 +191,8 @@ class Worker:
             left.push_async_exit(self._on_failure)
             while not self._is_stopping:
                 try:
+                    if self._is_leaving and not await self._handover.goes_on():
+                        break
                     await self._turn()
                 except KafkaError as error:
                     if error.code in _TOPIC_GONE:
@@ -202,7 +212,7 @@ class Worker:
     ) -> bool:
         """Do what the app says about a failure. Return whether another worker follows."""
         life = self._reports.life
-        if self._is_stopping or not isinstance(error, Exception):
+        if self._is_leaving or not isinstance(error, Exception):
             return False
         choice = None if isinstance(error, InputDeleted | WorkerStopped) else life.choice(error)
         if choice is OnFailure.REPLACE:

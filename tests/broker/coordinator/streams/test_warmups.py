@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.coordinator.group.streams.assignors import MemberSpec, Work
 from moldau.broker.coordinator.group.streams.assignors.sticky import assign
+from moldau.broker.coordinator.group.streams.member import LEAVING_TAG
 from moldau.broker.coordinator.group.streams.positions import TaskPositions
 from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks, ids_of
+from moldau.protocol.messages.streams_group_heartbeat import KeyValue
 from tests.broker.coordinator.streams.shard import (
     Member,
     Shard,
@@ -101,6 +105,42 @@ def test_an_owner_that_had_all_when_it_reported_keeps_its_task_until_the_next_me
     assert active["a"] == own
 
 
+LEAVING = replace(OWNER, is_leaving=True)
+
+
+def test_all_tasks_of_a_leaving_member_warm_up_at_once_beside_the_limit() -> None:
+    members = {"a": LEAVING, "b": MemberSpec("q", lags={}), "c": MemberSpec("r", lags={})}
+    assigned = assign(members, work(warmups=1))
+    assert of_role(assigned, Role.ACTIVE)["a"] == tasks(0, 1, 2, 3)
+    warming = of_role(assigned, Role.WARMUP)
+    assert [len(warming[each]) for each in "abc"] == [0, 2, 2]
+    assert warming["b"] | warming["c"] == tasks(0, 1, 2, 3)
+
+
+def test_a_leaving_member_loses_tasks_of_which_there_is_a_copy() -> None:
+    warm = MemberSpec("q", copies=tasks(0, 1, 2, 3), lags={task(1): LAG, task(2): LAG + 1})
+    assigned = assign({"a": LEAVING, "b": warm}, work())
+    assert of_role(assigned, Role.ACTIVE) == {"a": tasks(0, 2, 3), "b": tasks(1)}
+    assert of_role(assigned, Role.WARMUP)["b"] == tasks(0, 2, 3)
+
+
+def test_without_warm_ups_a_leaving_member_loses_all_tasks_at_once() -> None:
+    assigned = assign({"a": LEAVING, "b": MemberSpec("q", lags={})}, work(warmups=0))
+    assert of_role(assigned, Role.ACTIVE) == {"a": tasks(), "b": tasks(0, 1, 2, 3)}
+
+
+def test_tasks_stay_while_all_members_leave() -> None:
+    other = MemberSpec("q", lags={}, is_leaving=True)
+    active = of_role(assign({"a": LEAVING, "b": other}, work(warmups=0)), Role.ACTIVE)
+    assert sorted(map(len, active.values())) == [2, 2]
+
+
+def test_a_leaving_member_gets_no_standby() -> None:
+    members = {"a": replace(LEAVING, active=frozenset()), "b": replace(OWNER, process_id="q")}
+    assigned = assign(members, work(standbys=1))
+    assert of_role(assigned, Role.STANDBY) == {"a": tasks(), "b": tasks()}
+
+
 def test_standbys_are_on_other_processes_than_the_task_and_its_warm_up() -> None:
     members = {"a": OWNER, "b": MemberSpec("q", lags={}), "c": MemberSpec("r", lags={})}
     assigned = assign(members, work(warmups=9, standbys=1))
@@ -153,6 +193,31 @@ def test_a_copy_that_has_caught_up_is_no_warm_up(
     for member_id, warming in of_role(assign(members, work(warmups)), Role.WARMUP).items():
         lags = members[member_id].lags or {}
         assert all(lags.get(each, LAG + 1) > LAG for each in warming)
+
+
+@given(reporting_members(), st.sets(st.integers(0, 4)), st.integers(0, 3), st.integers(0, 2))
+def test_each_task_has_one_owner_while_members_leave(
+    members: dict[str, MemberSpec], leaving: set[int], warmups: int, standbys: int
+) -> None:
+    members = {
+        each: replace(members[each], is_leaving=index in leaving)
+        for index, each in enumerate(sorted(members))
+    }
+    assigned = assign(members, work(warmups, standbys))
+    owners = {one: each for each, some in of_role(assigned, Role.ACTIVE).items() for one in some}
+    assert sum(map(len, of_role(assigned, Role.ACTIVE).values())) == len(owners) == TASKS
+    held = [
+        (members[each].process_id, one)
+        for role in Role
+        for each, some in of_role(assigned, role).items()
+        for one in some
+    ]
+    assert len(held) == len(set(held))
+    warming = [one for some in of_role(assigned, Role.WARMUP).values() for one in some]
+    assert sum(not members[owners[one]].is_leaving for one in warming) <= warmups
+    for each in members:
+        if members[each].is_leaving:
+            assert not of_role(assigned, Role.STANDBY)[each]
 
 
 def test_tags_decide_where_standbys_are() -> None:
@@ -276,3 +341,35 @@ def test_a_missing_client_tag_is_reported_to_clients_that_know_the_status() -> N
     for each in (old, new, tagged):
         each.join()
     assert [6 in each.statuses for each in (old, new, tagged)] == [False, True, False]
+
+
+def test_a_member_that_says_that_it_leaves_is_asked_often_and_hands_its_tasks_over() -> None:
+    shard, a, b = owner_and_newcomer(group_streams_num_warmup_replicas=1)
+    a.beat(client_tags=[KeyValue(key=LEAVING_TAG, value="true")])
+    assert a.last is not None
+    assert a.last.heartbeat_interval_ms == 100
+    until_stable(shard, a, b)
+    assert sorted(b.warmup["1"] + b.active.get("1", [])) == [0, 1]
+    assert a.active["1"], "its state is nowhere else"
+    shard.now_ms += 1000
+    b.report(OFFSETS, OFFSETS)
+    until_stable(shard, a, b)
+    assert a.active == {}
+    assert sorted(b.active["1"]) == [0, 1]
+
+
+def test_a_leaving_member_keeps_its_tasks_until_their_next_owner_asks_for_them() -> None:
+    shard, a, b = owner_and_newcomer(group_streams_num_warmup_replicas=0)
+    kept = a.active
+    assert kept["1"]
+    a.beat(client_tags=[KeyValue(key=LEAVING_TAG, value="true")])
+    a.beat()
+    assert a.active == kept, "the other has not heard of it"
+    b.beat()
+    assert b.last is not None
+    assert b.last.heartbeat_interval_ms == 100
+    a.beat()
+    assert a.active == {}
+    a.beat()
+    b.beat()
+    assert all(set(kept[each]) <= set(b.active[each]) for each in kept)

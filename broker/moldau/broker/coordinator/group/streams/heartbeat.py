@@ -53,6 +53,7 @@ from moldau.broker.coordinator.group.streams.tasks import (
     SubtopologyRole,
     TaskId,
     Tasks,
+    ids_of,
     of_role,
     tasks_of,
 )
@@ -316,6 +317,8 @@ def _reconciled(
     """Return the member after its next step, and record the step if there is one."""
     if member.progress.is_reconciled_to(target.epoch):
         return member
+    if member.profile.is_leaving and not _is_awaited(state, member, target):
+        return member
 
     def is_free(key: SubtopologyRole, partition: int) -> bool:
         task = TaskId(key.subtopology_id, partition)
@@ -333,6 +336,24 @@ def _reconciled(
     else:
         deadlines.cancel(Due.REBALANCE, member.member_id)
     return replace(member, progress=progress)
+
+
+def _is_awaited(state: StreamsGroupState, member: Member, target: MemberTarget) -> bool:
+    """Whether the next owners of the tasks that a leaving member is to give up have come to the
+    target, and ask for the tasks. Until then it runs them: they would stand still for the time of a
+    heartbeat. It does not wait forever, and leaves then."""
+    if member.progress.state is not MemberState.STABLE:
+        return True
+    if state.target_epoch < target.epoch:
+        return False  # nobody knows it yet
+    given_up = ids_of(member.progress.assigned, Role.ACTIVE)
+    given_up -= ids_of(target.tasks, Role.ACTIVE)
+    return not any(
+        each.epoch < target.epoch
+        and each.member_id != member.member_id
+        and not given_up.isdisjoint(ids_of(state.target.get(each.member_id, {}), Role.ACTIVE))
+        for each in state.members.values()
+    )
 
 
 # The response.
@@ -366,8 +387,10 @@ def _response(
 
 
 def _interval_ms(state: StreamsGroupState, member: Member) -> int:
-    """Return when the member is to send its next heartbeat: soon if it waits for tasks."""
-    if member.progress.state is not MemberState.UNRELEASED_PARTITIONS:
+    """Return when the member is to send its next heartbeat: soon if it waits for tasks, or for
+    others to take its own over."""
+    is_waiting = member.progress.state is MemberState.UNRELEASED_PARTITIONS
+    if not is_waiting and not member.profile.is_leaving:
         return state.terms.interval_ms
     soon_ms = max(_WAITING_MS_MIN, _WAITING_MS_A_MEMBER * len(state.members))
     return min(state.terms.interval_ms, soon_ms)

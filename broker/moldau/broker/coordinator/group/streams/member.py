@@ -7,12 +7,15 @@ A member never changes; a change creates a new one. `Profile` is the content of 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from moldau.broker.coordinator.group.consumer.reconciliation import Progress
 from moldau.broker.coordinator.group.streams.tasks import SubtopologyRole
 from moldau.deferred import dataclass
 
+LEAVING_TAG: Final = "moldau.leaving"
+"""The client tag of a member that is about to leave. It stays, and runs its tasks, until others
+have what they need to take them over, or it has waited long enough."""
 TaskProgress: TypeAlias = Progress[SubtopologyRole]
 
 
@@ -31,6 +34,11 @@ class Profile:
     endpoint: tuple[str, int] | None = None
     """Host and port where its state can be queried."""
     client_tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the member is about to leave."""
+        return any(name == LEAVING_TAG for name, _ in self.client_tags)
 
 
 @dataclass(frozen=True, slots=True)

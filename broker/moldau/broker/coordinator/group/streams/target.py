@@ -124,6 +124,7 @@ def _spec(state: StreamsGroupState, member: Member, to: TargetFacts) -> MemberSp
         to.topologies.runs(profile.topology_epoch),
         dict(profile.client_tags),
         state.volatile.positions.own_lags(member.member_id),
+        profile.is_leaving,
     )
 
 

@@ -30,6 +30,8 @@ class MemberSpec:
     """Where its process is: the values of its client tags."""
     own_lags: Mapping[TaskId, int] = field(default_factory=dict)
     """How far it was behind the end that it knew itself, when it last reported."""
+    is_leaving: bool = False
+    """Whether it is about to leave, and runs its tasks only until others can take them over."""
 
     def runs(self, subtopology_id: str) -> bool:
         """Whether the member can run tasks of a subtopology."""

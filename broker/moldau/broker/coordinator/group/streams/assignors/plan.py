@@ -64,8 +64,10 @@ class Plan:
         del self.processes_of[task]
 
     def has_place(self, task: TaskId, member_id: str) -> bool:
-        """Whether the member can run the task and its process does not have it."""
+        """Whether the member stays and can run the task, and its process does not have it."""
         spec = self.members[member_id]
+        if spec.is_leaving:
+            return False
         return spec.process_id not in self.processes_of[task] and spec.runs(task.subtopology_id)
 
     def load(self, member_id: str, role: Role) -> tuple[float, int, str]:

@@ -2,7 +2,7 @@
 
 A standby goes first to where its task has no copy yet by the client tags (KIP-708), then to a
 process that had a copy, then to the process with the least tasks for each member. Members without
-one of the tags are the last choice.
+one of the tags are the last choice, and members that are about to leave get none.
 """
 
 from __future__ import annotations

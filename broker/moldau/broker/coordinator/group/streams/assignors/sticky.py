@@ -14,6 +14,9 @@ Active tasks come first:
 While members of two topologies are there, tasks that only some of them can run are spread over
 those first, and the rest so that all come to have the same number, as far as that goes.
 
+A member that is about to leave counts for none of this, so all its tasks go to others, unless no
+other member can run them.
+
 Then tasks that would move to a member without their state stay until it has caught up (`warmups`),
 and each stateful task gets its standbys (`standbys`).
 
@@ -49,13 +52,16 @@ def assign(members: Mapping[str, MemberSpec], work: Work) -> dict[str, Tasks]:
 def _by_runners(
     members: Mapping[str, MemberSpec], work: Work
 ) -> list[tuple[frozenset[str], list[TaskId]]]:
-    """Return the tasks by the members that can run them, those with the fewest members first."""
+    """Return the tasks by the members that can run them, those with the fewest members first. A
+    member that is about to leave is among them only if all are."""
     found: dict[frozenset[str], list[TaskId]] = {}
     runners: dict[str, frozenset[str]] = {}
     for task in work.tasks():
         name = task.subtopology_id
         if name not in runners:
-            runners[name] = frozenset(each for each in members if members[each].runs(name))
+            able = [each for each in members if members[each].runs(name)]
+            staying = frozenset(each for each in able if not members[each].is_leaving)
+            runners[name] = staying or frozenset(able)
         found.setdefault(runners[name], []).append(task)
     found.pop(frozenset(), None)
     return sorted(found.items(), key=lambda item: (len(item[0]), item[1]))
@@ -68,7 +74,7 @@ def _spread(plan: Plan, runners: frozenset[str], tasks: list[TaskId]) -> None:
     free = []
     for task in tasks:
         owner = plan.owner.get(task)
-        if owner is None:
+        if owner is None or owner not in runners:
             free.append(task)
         else:
             plan.give(owner, task, Role.ACTIVE)

@@ -9,6 +9,9 @@ Invariant: a warm-up that has caught up is not in the result, neither as a warm-
 another member that should have the task. So a target that was computed because of it never leads to
 the next one for the same reason.
 
+A member that is about to leave is in a hurry: the copies of its tasks do not count against the
+limit of warm-ups.
+
 A member that does not report how far its copies are gets tasks at once, as without warm-ups.
 """
 
@@ -36,9 +39,10 @@ def keep_until_warm(plan: Plan) -> None:
             continue
         plan.take(member_id, task)
         plan.give(keeper, task, Role.ACTIVE)
-        if left > 0:
+        is_urgent = plan.members[keeper].is_leaving
+        if left > 0 or is_urgent:
             plan.give(member_id, task, Role.WARMUP)
-            left -= 1
+            left -= not is_urgent
 
 
 def _lags_of_processes(plan: Plan) -> dict[tuple[str, TaskId], int]:
