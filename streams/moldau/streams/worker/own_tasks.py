@@ -119,6 +119,18 @@ class OwnTasks:
                 return task
         return None
 
+    def pace(self, task: WorkerTask, limit: int) -> None:
+        """Pause the inputs of which more records than the limit wait in a task, and resume those of
+        which it has caught up."""
+        for where in task.inputs:
+            count = task.task.buffered(where.topic)
+            if count > limit and where not in task.paused:
+                task.paused.add(where)
+                self._door.pause([where])
+            elif count <= limit // 2 and where in task.paused:
+                task.paused.discard(where)
+                self._door.resume([where])
+
     # Making
 
     async def assign(self, partitions: Sequence[TopicPartition]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, Protocol, TypeAlias
 
 from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import LookupTable
@@ -28,7 +27,15 @@ from moldau.streams.worker.tasks import (
     store_kinds,
 )
 
-RunBlocking: TypeAlias = Callable[[Callable[[], None]], "asyncio.Future[None]"]
+
+class Closing(Awaitable[None], Protocol):
+    """A close that is under way on a thread."""
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+
+
+RunBlocking: TypeAlias = Callable[[Callable[[], None]], Closing]
 _HELD_OPEN_S: Final = 5.0
 """How long the database of a copy stays open. The coordinator gives the task itself when its former
 owner has given it up, which takes a heartbeat of both."""
@@ -52,7 +59,7 @@ class TaskMaker:
         self._lookups = lookups
         self._files, self._reports = beside
         self._closing: dict[TaskId, WorkerTask] = {}
-        self._being_closed: tuple[TaskId, asyncio.Future[None]] | None = None
+        self._being_closed: tuple[TaskId, Closing] | None = None
         self._copies: dict[TaskId, float] = {}
         """Those of them that were copies, and when they were left: all of their rows are
         committed."""
@@ -167,10 +174,10 @@ class TaskMaker:
     async def settled(self, task_id: TaskId) -> None:
         """Wait until the database of a task is closed if that has begun, before it is opened."""
         if self._being_closed is not None and self._being_closed[0] == task_id:
-            _, future = self._being_closed
-            await asyncio.wait([future])
-            self._being_closed = None
-            future.result()
+            try:
+                await self._being_closed[1]
+            finally:
+                self._being_closed = None
 
     async def all_settled(self) -> None:
         """Wait for the database that is being closed, if one is."""

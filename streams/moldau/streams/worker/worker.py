@@ -139,8 +139,7 @@ class Worker:
         self._stale = StaleTasks(
             directory.of_tasks(), runtime.files, self._settings[rows.state_cleanup_delay_ms] / 1000
         )
-        self._watch = InputWatch(plan.app, ())
-        self._keys = KeySample({}, {})
+        self._watch, self._keys = InputWatch(plan.app, ()), KeySample({}, {})
         self._purge_at = self._learn_ends_at = 0.0
         self._lookup = NameLookup(self._door, runtime)
         self._handover = Handover(self._door, directory.member, runtime)
@@ -262,7 +261,7 @@ class Worker:
             await self._poll_and_process()
             for task in self._own.of(TaskState.RUNNING):
                 await self._send(task)
-                self._pause_or_resume(task)
+                self._own.pace(task, self._settings[rows.buffered_records])
         except CommitReverted as error:
             self._on_reverted(error)
         except StoreCorrupted as error:
@@ -393,18 +392,6 @@ class Worker:
             else:
                 await self._door.committer.send(outputs)
 
-    def _pause_or_resume(self, task: WorkerTask) -> None:
-        """Pause partitions that a task does not keep up with, and resume them when it does."""
-        limit = self._settings[rows.buffered_records]
-        for where in task.inputs:
-            count = task.task.buffered(where.topic)
-            if count > limit and where not in task.paused:
-                task.paused.add(where)
-                self._door.pause([where])
-            elif count <= limit // 2 and where in task.paused:
-                task.paused.discard(where)
-                self._door.resume([where])
-
     # Commits, and what they lead to
 
     async def _decide(self, *, is_last: bool = False) -> None:
@@ -456,19 +443,14 @@ class Worker:
             self._decisions.on_made()
 
     async def _commit_all(self) -> None:
-        """Commit what runs, including what only the clock has changed, and leave the group.
-
-        To close the databases takes long, and nothing of it concerns the next owners of the tasks:
-        they need the changelogs, which end with the commit. So this worker is gone before.
-        """
-        running = self._own.of(TaskState.RUNNING)
-        for task in running:
+        """Commit what runs, including what only the clock has changed, and leave the group, before
+        databases are closed: their next owners need only the changelogs."""
+        for task in self._own.of(TaskState.RUNNING):
             task.is_touched = True
         self._decisions.on_stopping()
         await self._decide(is_last=True)
-        for task in running:
-            if task.state is TaskState.RUNNING:
-                task.state = TaskState.SUSPENDED
+        for task in self._own.of(TaskState.RUNNING):
+            task.state = TaskState.SUSPENDED
         await self._door.leave()
         with suppress(KafkaError):  # the next start reads the markers, then
             for _ in range(_MARKER_LOOKS):

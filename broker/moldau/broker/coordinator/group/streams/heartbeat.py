@@ -345,7 +345,7 @@ def _is_awaited(state: StreamsGroupState, member: Member, target: MemberTarget) 
     if member.progress.state is not MemberState.STABLE:
         return True
     if state.target_epoch < target.epoch:
-        return False  # nobody knows it yet
+        return False  # it is not in the log yet
     given_up = ids_of(member.progress.assigned, Role.ACTIVE)
     given_up -= ids_of(target.tasks, Role.ACTIVE)
     return not any(
