@@ -6,8 +6,10 @@
   result of the worker that takes the task over. An app keeps the last value of each key in one
   task, so that all of its store has to be there before a result. Beside a store that has a standby
   stands one that has none and is restored. The owner is stopped in order; the clock starts when the
-  broker does not list it any more, so that what the two do until then does not count. Each round
-  stops the worker that took over in the round before.
+  broker does not list it any more, so that what the two do until then does not count. Ours runs the
+  task until the other has it, so what is left is a record's way through a worker at rest, with a
+  new producer and a new consumer of the bench. Each round stops the worker that took over in the
+  round before.
 - *Restore* of a count without its store, as in `bench.streams`.
 - *Members*: a thousand at the broker, beside Apache Kafka's (bench/streams_crowd.py).
 

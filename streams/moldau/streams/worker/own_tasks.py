@@ -3,10 +3,10 @@
 Invariants: a task is in `tasks` from its making to its closing; only a task with restored stores is
 RUNNING. Whether a task is committed, reverted or rebuilt is decided elsewhere (`Decisions`).
 
-To open or close a database takes up to a tenth of a second on a busy disk, and nothing else of the
-process runs meanwhile. So at most a few databases are opened in one turn, and a few closed: tasks
-that stay here go on between them, and those that have come do not wait for the last one. A task
-that is not opened yet is in `unopened`, and its inputs are paused.
+To open a database takes up to a tenth of a second on a busy disk, and nothing else of the process
+runs meanwhile. So at most a few databases are opened in one turn: tasks that stay here go on
+between them, and those that have come do not wait for the last one. A task that is not opened yet
+is in `unopened`, and its inputs are paused. Databases are closed one by one, beside the turns.
 
 The directories of tasks that went to other workers are deleted after they were unused for long. A
 task that comes back within `state.cleanup.delay.ms` finds its stores; after that it would have to
