@@ -359,7 +359,7 @@ def test_a_member_that_says_that_it_leaves_is_asked_often_and_hands_its_tasks_ov
 
 
 def test_a_leaving_member_keeps_its_tasks_until_their_next_owner_asks_for_them() -> None:
-    shard, a, b = owner_and_newcomer(group_streams_num_warmup_replicas=0)
+    _, a, b = owner_and_newcomer(group_streams_num_warmup_replicas=0)
     kept = a.active
     assert kept["1"]
     a.beat(client_tags=[KeyValue(key=LEAVING_TAG, value="true")])
