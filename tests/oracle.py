@@ -28,6 +28,7 @@ FOLDER_VARIABLE: Final = "MOLDAU_KAFKA_MESSAGES"
 NEWER_SUFFIX: Final = "-4.4"
 OF_KAFKA_4_4: Final = frozenset(
     (
+        *("ApiVersionsRequest", "ApiVersionsResponse"),
         *("DeleteGroupsRequest", "DeleteGroupsResponse"),
         *("TxnOffsetCommitRequest", "TxnOffsetCommitResponse"),
         *("StreamsGroupHeartbeatRequest", "StreamsGroupHeartbeatResponse"),

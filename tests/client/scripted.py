@@ -20,7 +20,7 @@ from moldau.protocol.api_versions import Welcome
 from moldau.protocol.connection import Arrival, Problem, ServerConnection
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import FrameReader, shared_buffer
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -355,6 +355,9 @@ def _cut(parts: list[Any]) -> bytes:
 def _api_versions(
     cluster: ScriptedCluster, node_id: int, request: ApiVersionsRequest, code: int
 ) -> Response:
+    meant, here = (request.cluster_id, request.node_id), (cluster.cluster_id, node_id)
+    if request.cluster_id is not None and meant != here:
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
     # Before version 3 a client does not say what software it is.
     version = 3 if request.client_software_name else 0
     return Welcome(cluster.served).answer(request, version)

@@ -29,7 +29,10 @@ from tests.streams.kafka import renew as streams
 
 STREAMS = "streams"
 OF_NEWEST = frozenset(
-    ("group_consumers", "group_expiry", "share_states", "streams_groups", "transactions_by_id")
+    (
+        *("api_versions_named", "group_consumers", "group_expiry", "share_states"),
+        *("streams_groups", "transactions_by_id"),
+    )
 )
 """The scenarios about what only the newest Kafka has, or has changed."""
 

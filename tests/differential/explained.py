@@ -177,6 +177,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _OF_4_4_WHY,
         _ANYWHERE,
         _WITH_API_VERSIONS,
+        ("api_keys[api_key=18].max_version", 4, 5),
         ("api_keys[api_key=28].max_version", 5, 6),
         ("api_keys[api_key=42].max_version", 2, 3),
         ("api_keys[api_key=88].max_version", 0, 1),

@@ -143,6 +143,73 @@ def test_a_broker_may_send_its_clients_back_to_the_bootstrap_servers() -> None:
         world.run_client(main)
 
 
+@pytest.mark.parametrize("strategy", ["rebootstrap", "None"])
+def test_an_address_with_another_owner_is_not_taken_for_the_broker(strategy: str) -> None:
+    """Broker 1 has moved, and a broker of another cluster with the same id has its address."""
+
+    async def main(runtime: Runtime) -> str | None:
+        found = cluster(
+            runtime, bootstrap_servers="entry:9092", metadata_recovery_strategy=strategy
+        )
+        await found.refresh()
+        await asyncio.sleep(10)
+        answer = await found.retry(
+            lambda: found.call(MetadataRequest(topics=[]), MetadataResponse, node_id=1)
+        )
+        await found.aclose()
+        return answer.cluster_id
+
+    def move() -> None:
+        world.nodes["b1"].crash()
+        world.nodes["b2"].crash()
+        world.network.add_name("entry", "b3")
+        world.network.add_name("b1", "b4")
+
+    with ClientWorld() as world:
+        world.network.add_name("entry", "b2")
+        world.add_node("b3", ScriptedCluster({1: "b3"}).main(1))
+        world.add_node("b4", ScriptedCluster({1: "b4"}, cluster_id="another").main(1))
+        world.after(5, move)
+        expected = "scripted" if strategy == "rebootstrap" else "another"
+        assert world.run_client(main) == expected
+
+
+def test_a_broker_with_another_id_at_the_same_address_is_noticed() -> None:
+    async def main(runtime: Runtime) -> list[int]:
+        found = cluster(runtime, bootstrap_servers="b2:9092")
+        await found.refresh()
+        await asyncio.sleep(10)
+        with pytest.raises(KafkaError, match="another broker is at this address") as caught:
+            await found.connection(1)
+        assert caught.value.retriable
+        await found.refresh()
+        await found.aclose()
+        return sorted(found.metadata.brokers)
+
+    def change() -> None:
+        world.cluster.names = {2: "b2", 3: "b1"}
+        world.nodes["b1"].crash()
+        world.add_node("b3", world.cluster.main(3))
+        world.network.add_name("b1", "b3")
+
+    with ClientWorld() as world:
+        world.after(5, change)
+        assert world.run_client(main) == [2, 3]
+
+
+def test_brokers_behind_one_address_are_not_told_apart() -> None:
+    async def main(runtime: Runtime) -> None:
+        found = cluster(runtime, bootstrap_servers="b1:9092")
+        await found.refresh()
+        assert found.identity_of(Address("b1", 9092)) is None
+        await found.call(MetadataRequest(topics=[]), MetadataResponse, node_id=2)
+        await found.aclose()
+
+    with ClientWorld() as world:
+        world.cluster.names = {1: "b1", 2: "b1"}
+        world.run_client(main)
+
+
 def test_reconnecting_backs_off() -> None:
     async def main(runtime: Runtime) -> None:
         found = cluster(runtime, metadata_max_age_ms=1_000_000)

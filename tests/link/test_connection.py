@@ -11,7 +11,7 @@ import pytest
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
-from moldau.link.connection import Connection, ConnectionOptions
+from moldau.link.connection import Connection, ConnectionOptions, Identity
 from moldau.link.foreign import IS_HTTP, IS_TLS, foreign_server
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.declare import Response
@@ -63,6 +63,25 @@ def test_an_older_broker_is_asked_again_in_its_own_version_of_api_versions() -> 
         world.cluster.served[18] = Versions(0, 2)
         world.run_client(main)
         assert [version for key, version in world.cluster.versions if key == 18] == [4, 2]
+
+
+def test_an_older_broker_is_asked_again_without_the_broker_that_is_meant() -> None:
+    async def main(runtime: Runtime) -> None:
+        connection = await Connection.open(runtime, B1, OPTIONS, identity=Identity("scripted", 1))
+        assert connection.versions.by_key[3].last == 13
+
+    with ClientWorld() as world:
+        world.cluster.served[18] = Versions(0, 4)
+        world.run_client(main)
+        assert [version for key, version in world.cluster.versions if key == 18] == [5, 4]
+
+
+def test_another_broker_than_the_one_that_is_meant_is_no_connection() -> None:
+    async def main(runtime: Runtime) -> KafkaError:
+        return await failure(Connection.open(runtime, B1, OPTIONS, identity=Identity("another", 1)))
+
+    with ClientWorld() as world:
+        assert world.run_client(main).code is ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 def test_an_api_that_the_broker_lacks_is_told_with_its_address() -> None:

@@ -114,7 +114,7 @@ def test_a_refused_version_is_told_the_same_range_as_an_answered_one() -> None:
     refusal = b"".join(server.answer_unsupported_api_versions(arrival))
     (own,) = ApiVersionsResponse.decode(refusal[8:], 0).api_keys
     assert own in told(BROKER, 4, ask()).api_keys
-    assert own == ApiVersion(api_key=18, min_version=0, max_version=4)
+    assert own == ApiVersion(api_key=18, min_version=0, max_version=5)
 
 
 def test_a_controller_has_no_produce() -> None:

@@ -31,7 +31,7 @@ KAFKA = """
 15 DescribeGroups 0-6 5+ b
 16 ListGroups 0-5 3+ b
 17 SaslHandshake 0-1 none bc
-18 ApiVersions 0-4 3+ bc
+18 ApiVersions 0-5 3+ bc
 19 CreateTopics 2-7 5+ bc
 20 DeleteTopics 1-6 4+ bc
 21 DeleteRecords 0-2 2+ b

@@ -8,7 +8,8 @@ Invariants: at most one connection for each broker and lane (most requests share
 that may wait at the broker for long have their own), and one attempt to make it; between two failed
 attempts there is the reconnect backoff; at most one Metadata request is in flight, and a caller of
 `refresh` gets the response to a request that was sent after its call; if no known broker can be
-reached, the bootstrap servers are tried again (KIP-899). `aclose` ends all of it.
+reached, or each address has another owner, the bootstrap servers are tried again
+(KIP-899, KIP-1242). `aclose` ends all of it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from moldau.ids import Uuid
 from moldau.link import settings as rows
 from moldau.link.addresses import Address
 from moldau.link.arguments import fits, seconds, str_of
-from moldau.link.connection import Connection, ConnectionOptions, Untrusted
+from moldau.link.connection import Connection, ConnectionOptions, Identity, Untrusted
 from moldau.link.connections import Connections
 from moldau.link.lifetime import closed, wrong_loop, wrong_process
 from moldau.link.login.sasl import LoginRefused
@@ -104,6 +105,7 @@ class Cluster:
             runtime,
             _connection_options(settings, answer_bytes_max, security_of(settings, runtime, tokens)),
             Backoff(settings[rows.reconnect_backoff_ms], settings[rows.reconnect_backoff_max_ms]),
+            directory=self if names_brokers(settings) else None,
         )
         self._connections.on_lost = self._lost
         self._bootstrap = rows.addresses(settings)
@@ -217,6 +219,24 @@ class Cluster:
             tried=problems,
             setting=rows.bootstrap_servers.name,
         )
+
+    def identity_of(self, address: Address) -> Identity | None:
+        """Return the broker that the metadata have at the address. It must be the one that answers
+        there (KIP-1242): an address can be given to a broker of another cluster. None if no broker
+        has the address, or several have it, as behind a load balancer."""
+        cluster_id, brokers = self.metadata.cluster_id, self.metadata.brokers.values()
+        found = [each.node_id for each in brokers if each.address == address]
+        if cluster_id is None or len(found) != 1:
+            return None
+        return Identity(cluster_id, found[0])
+
+    def on_misrouted(self, address: Address, identity: Identity) -> None:
+        """Forget a broker whose address has another owner, and request metadata: from the brokers
+        that are left, and without any from the bootstrap servers. Kafka's clients forget all
+        brokers, also those that are connected and were asked whether they are the right ones."""
+        if self.identity_of(address) == identity and not self.is_closed:
+            self.metadata.forget_broker(identity.node_id)
+            self.request_refresh()
 
     def _lost(self, connection: Connection) -> None:
         if self.is_closed:
@@ -552,6 +572,11 @@ class Cluster:
             refreshing.cancel()
             await asyncio.wait([refreshing])
         await self._connections.aclose()
+
+
+def names_brokers(settings: Settings) -> bool:
+    """Whether brokers are told which one of which cluster is meant."""
+    return settings[rows.metadata_recovery_strategy].lower() != "none"
 
 
 def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None) -> None:

@@ -35,7 +35,7 @@ from moldau.link.addresses import Address
 from moldau.link.foreign import foreign_server
 from moldau.link.login.renewal import DelayedRequest, Renewal
 from moldau.link.security import Security
-from moldau.protocol.api_versions import SOFTWARE
+from moldau.protocol.api_versions import IDENTITY_SINCE, SOFTWARE, UNKNOWN_NODE
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import (
@@ -60,7 +60,8 @@ SOFTWARE_VERSION: Final = "0.2"
 
 # Responses whose records stay views of the frame: Fetch, FetchSnapshot, ShareFetch.
 _HOLD_VIEWS: Final = frozenset((1, 59, 78))
-_API_VERSIONS_NEWEST: Final = 4
+_ANONYMOUS_VERSION: Final = IDENTITY_SINCE - 1
+"""The version of ApiVersions that needs no broker to be named; older clusters answer it, too."""
 _LOOK_S: Final = 0.05
 """How often unwritten requests are checked: not every transport reports that all is written."""
 
@@ -75,6 +76,13 @@ class ConnectionOptions:
     frame_bytes_max: int = MAX_FRAME_BYTES
     security: Security | None = None
     """Encryption and login. None: plain text without a login."""
+
+
+class Identity(NamedTuple):
+    """The broker that a client means by an address (KIP-1242)."""
+
+    cluster_id: str
+    node_id: int
 
 
 class Untrusted(KafkaError):
@@ -101,9 +109,12 @@ class Connection(asyncio.BufferedProtocol):
         address: Address,
         options: ConnectionOptions,
         buffer: memoryview | None = None,
+        identity: Identity | None = None,
     ) -> None:
-        """`buffer` is a receive buffer that connections of one event loop may share."""
+        """`buffer` is a receive buffer that connections of one event loop may share. `identity` is
+        the broker that must be at the address; None takes any."""
         self.address = address
+        self.identity = identity
         self.options = options
         self.versions = PeerVersions(())
         self.features: dict[str, int] = {}
@@ -145,6 +156,7 @@ class Connection(asyncio.BufferedProtocol):
         address: Address,
         options: ConnectionOptions,
         buffer: memoryview | None = None,
+        identity: Identity | None = None,
     ) -> Connection:
         """Open a connection and learn the broker's versions. The addresses behind a name are tried
         one after another: each gets a share of the setup time for itself, and then continues beside
@@ -152,14 +164,15 @@ class Connection(asyncio.BufferedProtocol):
         other brokers.
 
         Raise KafkaError (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION) with the
-        address if no connection can be made.
+        address if no connection can be made, and REBOOTSTRAP_REQUIRED if a broker is there that is
+        not the one of `identity`.
         """
         if address.fault is not None:
             raise _cannot_connect(address, address.fault)
         hosts = await _hosts_behind(runtime, address, options)
 
         async def reach(host: str) -> Connection:
-            connection = cls(runtime, address, options, buffer)
+            connection = cls(runtime, address, options, buffer, identity)
             await connection._set_up(runtime, host, until - runtime.clock.monotonic())
             return connection
 
@@ -217,7 +230,8 @@ class Connection(asyncio.BufferedProtocol):
     async def learn_versions(self) -> None:
         """Ask in our newest version (KIP-511); a broker without it names its own versions. May be
         asked again: features change while a connection lasts."""
-        answer = await _ask_versions(self, _API_VERSIONS_NEWEST)
+        newest = _ANONYMOUS_VERSION if self.identity is None else IDENTITY_SINCE
+        answer = await _ask_versions(self, newest)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = PeerVersions(answer.api_keys).version(ApiVersionsRequest)
             answer = await _ask_versions(self, version)
@@ -529,8 +543,12 @@ class Connection(asyncio.BufferedProtocol):
 
 
 async def _ask_versions(connection: Connection, version: int) -> ApiVersionsResponse:
+    meant = connection.identity
     request = ApiVersionsRequest(
-        client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION
+        client_software_name=SOFTWARE,
+        client_software_version=SOFTWARE_VERSION,
+        cluster_id=None if meant is None else meant.cluster_id,
+        node_id=UNKNOWN_NODE if meant is None else meant.node_id,
     )
     return cast(ApiVersionsResponse, await _answer(connection.ask, request, version, None))
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from moldau.deferred import dataclass
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
-from moldau.link.connection import Connection, ConnectionOptions
+from moldau.link.connection import Connection, ConnectionOptions, Identity
 from moldau.link.lifetime import closed
 from moldau.protocol.framing import shared_buffer
 from moldau.runtime import Runtime
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHARED_LANE: Final = ""
+
+
+class Directory(Protocol):
+    """The knowledge of which broker is at an address."""
+
+    def identity_of(self, address: Address) -> Identity | None:
+        """Return the broker that must be at the address; None if any may be."""
+
+    def on_misrouted(self, address: Address, identity: Identity) -> None:
+        """Take note that another broker is at the address of that one. Called before the attempt to
+        connect fails."""
 
 
 @dataclass(slots=True)
@@ -52,8 +63,10 @@ class Connections:
         reconnect: Backoff,
         *,
         owner: str = "client",
+        directory: Directory | None = None,
     ) -> None:
-        """`owner` is named by the error for a call after `aclose`."""
+        """`owner` is named by the error for a call after `aclose`. Without a `directory` any broker
+        may be at an address."""
         self.on_lost: Callable[[Connection], None] | None = None
         """Called when an open connection has ended, before its requests fail."""
         self.on_opened: Callable[[Connection], None] | None = None
@@ -62,6 +75,7 @@ class Connections:
         self._options = options
         self._reconnect = reconnect
         self._owner = owner
+        self._directory = directory
         self._buffer = shared_buffer()
         self._links: dict[tuple[Address, str], _Link] = {}
         self._is_closed = False
@@ -144,9 +158,7 @@ class Connections:
             wait = link.not_before - self._runtime.clock.monotonic()
             if wait > 0:
                 await asyncio.sleep(wait)
-            connection = await Connection.open(
-                self._runtime, link.address, self._options, self._buffer
-            )
+            connection = await self._connect(link.address)
         except KafkaError:
             self._failed(link)
             raise
@@ -161,6 +173,22 @@ class Connections:
         if self.on_opened is not None:
             self.on_opened(connection)
         return connection
+
+    async def _connect(self, address: Address) -> Connection:
+        """Connect to the broker that must be at the address. Another one counts as out of reach,
+        which callers meet anyway: they try again with newer metadata."""
+        directory = self._directory
+        identity = None if directory is None else directory.identity_of(address)
+        try:
+            return await Connection.open(
+                self._runtime, address, self._options, self._buffer, identity
+            )
+        except KafkaError as error:
+            if error.code is not ErrorCode.REBOOTSTRAP_REQUIRED:
+                raise
+            if directory is not None and identity is not None:
+                directory.on_misrouted(address, identity)
+            raise _misrouted(address, identity) from None
 
     def _failed(self, link: _Link) -> None:
         link.failures += 1
@@ -216,6 +244,12 @@ async def result_of(task: asyncio.Task[T], owner: str = "client") -> T:
         if task.cancelled() and not is_cancelling(error):
             raise closed(owner) from None
         raise
+
+
+def _misrouted(address: Address, identity: Identity | None) -> KafkaError:
+    meant = {} if identity is None else identity._asdict()
+    reason = "another broker is at this address now"
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, reason, address=str(address), **meant)
 
 
 def _look_at(task: asyncio.Task[Connection]) -> None:

@@ -146,6 +146,10 @@ class Metadata:
         """Forget all brokers, as the cluster moved (KIP-1102); only bootstrap servers are left."""
         self.brokers = {}
 
+    def forget_broker(self, node_id: int) -> None:
+        """Forget a broker that is not at its address any more (KIP-1242)."""
+        self.brokers = {each: broker for each, broker in self.brokers.items() if each != node_id}
+
     def name_of(self, topic_id: Uuid) -> str | None:
         """Return the name of the topic with this id; None if it is unknown."""
         return self._names.get(topic_id)

@@ -18,6 +18,7 @@ from moldau.config import (
     Settings,
     at_least,
     list_of,
+    one_of_ignoring_case,
     rows_in,
     sendable,
 )
@@ -62,6 +63,12 @@ connection_setup_timeout_ms = Setting(
     doc="How long a connection may take until the broker has said which versions it speaks.")
 metadata_max_age_ms = Setting("metadata.max.age.ms", LONG, 300_000, check=at_least(0),
     doc="Metadata older than this is asked for again even if nothing hints at a change.")
+metadata_recovery_strategy = Setting(
+    "metadata.recovery.strategy", STRING, "rebootstrap",
+    check=one_of_ignoring_case("rebootstrap", "none"),
+    doc="Whether a broker is told, when a connection is opened, which broker of which cluster is "
+    "meant: then a client whose address has another owner now starts again from the bootstrap "
+    "servers. `none` tells nothing.")
 config_providers = Setting("config.providers", LIST, (),
     doc="Where references in values are looked up. A client looks up none: refused.")
 # fmt: on

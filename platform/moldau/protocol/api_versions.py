@@ -10,6 +10,8 @@ the cluster agreed on, and is passed with each request. Three rules are Kafka's:
   range that begins there (KAFKA-17492). A feature that is at level 0 is not finalized.
 * From version 3 on a client sends its software's name and version (KIP-511). They are used in
   metrics and logs, so other characters make the request an INVALID_REQUEST, with no other answer.
+* From version 5 on a client that knows it names the broker that it means, by the ids of cluster and
+  node (KIP-1242). One without the other is an INVALID_REQUEST.
 * A version that is not served is not decoded at all, and not answered here:
   `ServerConnection.answer_unsupported_api_versions` does that.
 """
@@ -31,6 +33,9 @@ from moldau.protocol.messages.api_versions import (
 from moldau.protocol.versions import Versions
 
 UNKNOWN_EPOCH = -1
+UNKNOWN_NODE = -1
+IDENTITY_SINCE = 5
+"""The first version in which a client names the broker that it means."""
 SOFTWARE = "moldau"
 """The software name of moldau's own clients."""
 
@@ -108,8 +113,12 @@ def _rows(versions: Mapping[int, Versions]) -> list[ApiVersion]:
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client's software name and version, from version 3 on, follow KIP-511."""
+    """Whether the client's software name and version, from version 3 on, follow KIP-511, and it
+    names both a cluster and a node or neither, from version 5 on."""
     if version < _SOFTWARE_SINCE:
         return True
+    names_cluster, names_node = request.cluster_id is not None, request.node_id != UNKNOWN_NODE
+    if version >= IDENTITY_SINCE and names_cluster != names_node:
+        return False
     words = (request.client_software_name, request.client_software_version)
     return all(_SOFTWARE.fullmatch(word) is not None for word in words)

@@ -17,7 +17,7 @@ def asking(name: str = "test") -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=name, client_software_version="1")
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_what_has_a_handler_is_told_with_its_stable_versions(version: int) -> None:
     response = Administered().ask(asking(), ApiVersionsResponse, version)
     assert response.error_code == 0
@@ -70,8 +70,35 @@ def test_ranges_that_begin_at_0_are_told_from_version_4_on() -> None:
     assert [each.name for each in response.supported_features] == ["metadata.version"]
 
 
-@pytest.mark.parametrize(("version", "code"), [(2, 0), (3, 42), (4, 42)])
+@pytest.mark.parametrize(("version", "code"), [(2, 0), (3, 42), (4, 42), (5, 42)])
 def test_software_needs_a_proper_name(version: int, code: int) -> None:
     response = Administered().ask(asking("b ad"), ApiVersionsResponse, version)
+    assert response.error_code == code
+    assert bool(response.api_keys) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "node", "version", "code"),
+    [
+        (None, -1, 5, 0),
+        ("own", 0, 5, 0),
+        ("own", 1, 5, 129),
+        ("own", -2, 5, 129),
+        ("another", 0, 5, 129),
+        ("", 0, 5, 129),
+        ("another", -1, 5, 42),
+        (None, 0, 5, 42),
+        ("another", 0, 4, 0),
+    ],
+)
+def test_a_client_that_means_another_broker_is_sent_back(
+    cluster: str | None, node: int, version: int, code: int
+) -> None:
+    """`own` and 0 stand for the ids of the broker."""
+    administered = Administered()
+    request = asking()
+    request.cluster_id = administered.node.cluster_id if cluster == "own" else cluster
+    request.node_id = node if node < 0 else administered.node.node_id + node
+    response = administered.ask(request, ApiVersionsResponse, version)
     assert response.error_code == code
     assert bool(response.api_keys) == (code == 0)

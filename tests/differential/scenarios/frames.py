@@ -17,7 +17,7 @@ def frame(key: int, version: int, body: bytes = b"", client: bytes = b"\x00\x01c
 
 
 async def scenario(talk: Talk) -> None:
-    for version in (5, 99, 32767, -1):
+    for version in (6, 99, 32767, -1):
         asked = frame(API_VERSIONS, version, b"\x00" + bytes(NEWEST_BODY))
         await talk.send_frame(f"ApiVersions {version}", asked, API_VERSIONS, 0)
     await talk.send_frame("ApiVersions 0", frame(API_VERSIONS, 0), API_VERSIONS, 0)

@@ -1,7 +1,9 @@
 """ApiVersions: the APIs of this broker, and the finalized features of the cluster.
 
 `moldau.protocol.api_versions` has the rules of the response; this module provides the data. A
-request in an unknown version never gets here: the network layer answers it.
+request in an unknown version never gets here: the network layer answers it. A client that means
+another broker than this one, because an address has another owner now, gets REBOOTSTRAP_REQUIRED
+and nothing else (KIP-1242).
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 
 from moldau.broker.api.telemetry import KEYS
 from moldau.broker.controller.levels import KRAFT_VERSION
-from moldau.protocol.api_versions import FinalizedFeatures, Welcome
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.api_versions import IDENTITY_SINCE, FinalizedFeatures, Welcome, is_valid
+from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.negotiation import advertised_versions, own_versions
 
 if TYPE_CHECKING:
@@ -51,7 +54,18 @@ def handler(keys: Callable[[], Collection[int]]) -> Handler:
         message = cast(ApiVersionsRequest, request.decode())
         software = message.client_software_name, message.client_software_version
         request.connection.software = software
+        if _means_another(node, message, request.arrival.version):
+            code = ErrorCode.REBOOTSTRAP_REQUIRED
+            request.answer(ApiVersionsResponse(error_code=code, api_keys=[]))
+            return
         state = finalized(node.image, node.metadata_offset, node.kraft_version())
         request.answer(known[2].answer(message, request.arrival.version, state))
 
     return serve
+
+
+def _means_another(node: Node, message: ApiVersionsRequest, version: int) -> bool:
+    """Whether a valid request names another broker, or one of another cluster."""
+    if version < IDENTITY_SINCE or message.cluster_id is None or not is_valid(message, version):
+        return False
+    return (message.cluster_id, message.node_id) != (node.cluster_id, node.node_id)

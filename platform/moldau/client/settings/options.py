@@ -24,6 +24,7 @@ class ClientOptions(SecurityOptions, total=False):
     reconnect_backoff_max_ms: int
     socket_connection_setup_timeout_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
     config_providers: str | Sequence[str]
 
 

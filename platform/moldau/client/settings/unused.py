@@ -53,12 +53,6 @@ UNUSED_BY_ALL: Final[tuple[Setting[Any], ...]] = (
         "enable.metrics.push", BOOLEAN, "metrics are not sent to brokers; `metrics()` has them."
     ),
     _unused("metadata.recovery.rebootstrap.trigger.ms", LONG, _REBOOTSTRAP, at_least(0)),
-    _unused(
-        "metadata.recovery.strategy",
-        STRING,
-        _REBOOTSTRAP,
-        one_of_ignoring_case("rebootstrap", "none"),
-    ),
     _unused("metric.reporters", LIST, "there is no JMX; `metrics()` and `registry` have them."),
     _unused(
         "metrics.recording.level",

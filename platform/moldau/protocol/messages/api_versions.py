@@ -11,12 +11,15 @@ from moldau.protocol.types import Bool, Int16, Int32, Int64, String
 
 
 class ApiVersionsRequest(
-    Request, key=18, versions="0-4", flexible="3+", listeners=("broker", "controller")
+    Request, key=18, versions="0-5", flexible="3+", listeners=("broker", "controller")
 ):
-    """Asks; from version 3 on the client also says what software it is."""
+    """Asks; from version 3 on the client also says what software it is, and from version 5 on which
+    broker of which cluster it means (KIP-1242): both or neither."""
 
     client_software_name: String = field(since=3, default="", ignorable=True)
     client_software_version: String = field(since=3, default="", ignorable=True)
+    cluster_id: String | None = field(since=5, default=None, ignorable=True)
+    node_id: Int32 = field(since=5, default=-1, ignorable=True)
 
 
 class ApiVersion(Struct):
@@ -43,7 +46,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: Int16
 
 
-class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response, key=18, versions="0-5", flexible="3+"):
     """A range for every API, and the features of the cluster."""
 
     error_code: Int16
