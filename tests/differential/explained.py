@@ -183,6 +183,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("api_keys[api_key=88].max_version", 0, 1),
         ("api_keys[api_key=89].max_version", 0, 1),
         ("api_keys[api_key=93]", ABSENT, {"api_key": 93, "min_version": 0, "max_version": 0}),
+        ("supported_features[name=share.version].max_version", 1, 2),
     ),
     OnPurpose(
         "Topics have the settings `remote.copy.lag.ms` and `remote.copy.lag.bytes` of Apache Kafka "

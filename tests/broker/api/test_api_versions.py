@@ -41,7 +41,7 @@ def test_features_are_told_as_supported_and_as_finalized() -> None:
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (7, 30),
-        "share.version": (0, 1),
+        "share.version": (0, 2),
         "streams.version": (0, 1),
         "transaction.version": (0, 2),
     }

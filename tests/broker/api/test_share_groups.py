@@ -544,6 +544,9 @@ async def test_share_groups_go_and_come_with_the_level_of_their_feature(at: Serv
     assert (await beat(at, "a", 1)).error_code == ErrorCode.UNSUPPORTED_VERSION
     set_level(at, 1, UPGRADE)
     assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]
+    set_level(at, 2, UPGRADE)
+    await write(at, b"two")
+    assert acquired(await fetch(at, topic_id, "a", 1)) == [(1, 1, 1)]
 
 
 @serving(**{"group.coordinator.rebalance.protocols": "classic,consumer,share"})

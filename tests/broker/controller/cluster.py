@@ -49,7 +49,7 @@ FEATURES = {
     "kraft.version": (0, 1),
     "group.version": (0, 1),
     "transaction.version": (0, 2),
-    "share.version": (0, 1),
+    "share.version": (0, 2),
     "streams.version": (0, 1),
     "eligible.leader.replicas.version": (0, 1),
 }

@@ -95,7 +95,8 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
         ("eligible.leader.replicas.version", 0, 2, 0),
         ("share.version", 0, 2, 0),
         ("share.version", 1, 1, 0),
-        ("share.version", 2, 1, 95),
+        ("share.version", 2, 1, 0),
+        ("share.version", 3, 1, 95),
     ],
 )
 def test_what_kafka_answers_to_one_update(name: str, level: int, kind: int, code: int) -> None:

@@ -33,8 +33,9 @@ REASON_LENGTH_MAX: Final = 1000
 
 
 def serves_share_groups(node: Node) -> bool:
-    """Whether this broker serves share groups: at level 1 of the feature share.version, unless the
-    protocols that are set leave them out; or at any level if those name them."""
+    """Whether this broker serves share groups: from level 1 of the feature share.version on, unless
+    the protocols that are set leave them out; or at any level if those name them. Level 2 adds
+    nothing here: in Kafka 4.4 dead letters need it, ours are there at level 1."""
     is_named = _is_named(node.settings)
     if is_named is None:
         return node.image.features.levels.get(SHARE_VERSION, 0) >= 1

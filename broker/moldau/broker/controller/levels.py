@@ -41,7 +41,7 @@ SUPPORTED: Final[Mapping[str, LevelRange]] = {
     TRANSACTION_VERSION: LevelRange(0, 2),
     GROUP_VERSION: LevelRange(0, 1),
     ELR_VERSION: LevelRange(0, 1),
-    SHARE_VERSION: LevelRange(0, 1),
+    SHARE_VERSION: LevelRange(0, 2),
     STREAMS_VERSION: LevelRange(0, 1),
 }
 
@@ -71,7 +71,8 @@ METADATA_VERSION_NAMES: Final[Mapping[int, str]] = dict(
 )
 assert METADATA_VERSION_NEWEST in METADATA_VERSION_NAMES
 
-# The levels that a new cluster starts with at each metadata.version: (feature, since, level).
+# The levels that a new cluster starts with at each metadata.version: (feature, since, level). Level
+# 2 of share.version comes with 4.4-IV0, which is not supported: a node of 4.3 could not join.
 _DEFAULTS: Final = (
     (ELR_VERSION, 26, 1),
     (GROUP_VERSION, 22, 1),
