@@ -91,6 +91,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "sasl.login.refresh.buffer.": _ON_LOGIN,
     "sasl.login.refresh.min.": _ON_LOGIN,
     "sasl.login.refresh.window.jitter": _ON_LOGIN,
+    "sasl.oauthbearer.allow.unverified.": _BROKERS_CHECK,
     "sasl.oauthbearer.clock.": _BROKERS_CHECK,
     "sasl.oauthbearer.expected.audience": _BROKERS_CHECK,
     "sasl.oauthbearer.jwks.": _BROKERS_CHECK,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.security.oauth import OAuthServer
 from moldau.errors import ConfigError
 from moldau.link.login.sasl import LoginRefused, Token, oauth_bearer
-from moldau.link.login.signed_tokens import TokenCheck, TokenTerms, key_set
+from moldau.link.login.signed_tokens import TokenCheck, TokenRefused, TokenTerms, key_set
 
 NOW = 1_800_000_000
 KEY = ECKey.generate_key("P-256", parameters={"kid": "one"})
@@ -47,6 +48,34 @@ def server(keys: str = PUBLIC) -> OAuthServer:
     terms = TokenTerms("https://idp", ("kafka", "other"))
     found = key_set(keys)
     return OAuthServer(TokenCheck(terms, FixedKeys(found), lambda: NOW))
+
+
+@pytest.mark.parametrize(
+    ("issuer", "audiences", "claims", "is_right"),
+    [
+        (None, ("kafka",), {"iss": ""}, True),
+        (None, ("kafka",), {"iss": "x"}, True),
+        (None, ("kafka",), {"aud": "x"}, False),
+        ("https://idp", None, {"aud": []}, True),
+        ("https://idp", None, {"aud": "x"}, True),
+        ("https://idp", None, {"iss": "x"}, False),
+        (None, None, {"iss": "x", "aud": "x"}, True),
+        (None, None, {"exp": NOW - 30}, False),
+        ("", ("kafka",), {}, False),
+        ("https://idp", (), {}, False),
+    ],
+)
+def test_what_is_not_expected_is_not_checked(
+    issuer: str | None,
+    audiences: tuple[str, ...] | None,
+    claims: dict[str, object],
+    is_right: bool,
+) -> None:
+    terms = TokenTerms(issuer, audiences)
+    check = TokenCheck(terms, FixedKeys(key_set(PUBLIC)), lambda: NOW)
+    said = jwt.encode({"alg": "ES256", "kid": KEY.kid}, {**CLAIMS, **claims}, KEY, ["ES256"])
+    with nullcontext() if is_right else pytest.raises(TokenRefused):
+        assert check.verify(said).user == "alice"
 
 
 def log_in(text: str, at: OAuthServer | None = None) -> OAuthServer:

@@ -242,6 +242,40 @@ def test_without_any_of_the_checks_the_listener_does_not_open(name: str, tmp_pat
     play("asyncio", main)
 
 
+@pytest.mark.parametrize("part", ["issuer", "audience"])
+def test_a_listener_without_one_of_the_checks_opens_if_that_is_allowed(
+    part: str, tmp_path: Path
+) -> None:
+    """The other claim is checked nevertheless."""
+    claim = {"issuer": "iss", "audience": "aud"}
+
+    async def main(runtime: Runtime) -> None:
+        async def bring(name: str) -> str:
+            said = {"iss": "https://idp", "aud": "kafka", "sub": "alice", claim[name]: "another"}
+            now = int(runtime.clock.wall_ms() / 1000)
+            return jwt.encode({"alg": "ES256", "kid": KEY.kid}, {**said, "exp": now + 60}, KEY)
+
+        async with house(runtime) as plain:
+            given = settings_of(tmp_path)
+            del given[f"sasl.oauthbearer.expected.{part}"]
+            given[f"{MECHANISM}.sasl.oauthbearer.allow.unverified.{part}"] = "true"
+            at = SecureHouse(runtime, plain.directory, given)
+            broker = await at.start()
+            try:
+                async with Admin(client_of(broker), oauth=lambda: bring(part)) as admin:
+                    await admin.list_topics()
+                (other,) = claim.keys() - {part}
+                with pytest.raises(LoginRefused):
+                    async with Admin(client_of(broker), oauth=lambda: bring(other)):
+                        pass
+                setting = f"sasl.oauthbearer.expected.{part}"
+                assert any("insecure" in line and setting in line for line in at.lines)
+            finally:
+                await broker.aclose()
+
+    play("asyncio", main)
+
+
 def test_the_function_is_no_text() -> None:
     with pytest.raises(BadSettings, match="async function"):
         Admin({"bootstrap.servers": "a:1", "oauth": "token"})

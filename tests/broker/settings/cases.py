@@ -67,6 +67,8 @@ _OF_KAFKA_4_4 = frozenset(
         *("group.streams.task.offset.interval.ms", "streams.task.offset.interval.ms"),
         *("log.remote.copy.lag.bytes", "remote.copy.lag.bytes"),
         *("log.remote.copy.lag.ms", "remote.copy.lag.ms"),
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
     )
 )
 """Settings that Kafka 4.3.1, whose answers are kept, does not have yet."""

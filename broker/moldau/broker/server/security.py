@@ -287,24 +287,28 @@ def _of_tokens(own: Settings, listener: str) -> Settings:
 
 
 async def _by_token(own: Settings, lifetime_ms: int, ground: SecurityGround) -> Method:
-    """Return the logins with tokens. Nothing about their check is optional: without an issuer, an
-    audience or keys the listener does not open."""
-    issuer = own[oauth.sasl_oauthbearer_expected_issuer]
-    audiences = own[oauth.sasl_oauthbearer_expected_audience] or ()
+    """Return the logins with tokens. Without keys, an issuer or an audience the listener does not
+    open, unless a setting says that issuer or audience are not checked, as in Kafka 4.4."""
+    issuer = own[oauth.sasl_oauthbearer_expected_issuer] or None
+    audiences = own[oauth.sasl_oauthbearer_expected_audience] or None
     location = own[oauth.sasl_oauthbearer_jwks_endpoint_url] or _known_location(own) or ""
-    for row, value in (
-        (oauth.sasl_oauthbearer_expected_issuer, issuer),
-        (oauth.sasl_oauthbearer_expected_audience, audiences),
-        (oauth.sasl_oauthbearer_jwks_endpoint_url, location),
+    is_any_issuer = own[oauth.sasl_oauthbearer_allow_unverified_issuer]
+    is_any_audience = own[oauth.sasl_oauthbearer_allow_unverified_audience]
+    for row, value, is_optional in (
+        (oauth.sasl_oauthbearer_expected_issuer, issuer, is_any_issuer),
+        (oauth.sasl_oauthbearer_expected_audience, audiences, is_any_audience),
+        (oauth.sasl_oauthbearer_jwks_endpoint_url, location, False),
     ):
-        if not value:
+        if value:
+            continue
+        if not is_optional:
             raise ConfigError(
                 "OAUTHBEARER needs it: without it no token could be checked", setting=row.name
             )
-    assert issuer is not None
+        ground.log.warn("lets in tokens with any value of it: insecure", setting=row.name)
     terms = TokenTerms(
         issuer,
-        tuple(audiences),
+        None if audiences is None else tuple(audiences),
         own[oauth.sasl_oauthbearer_sub_claim_name],
         own[oauth.sasl_oauthbearer_clock_skew_seconds],
     )

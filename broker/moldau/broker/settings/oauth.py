@@ -6,6 +6,7 @@ A node gets its own tokens as a client does, by the rows of `moldau.link.login.t
 from __future__ import annotations
 
 from moldau.config import (
+    BOOLEAN,
     CLASS,
     HIGH,
     INT,
@@ -42,10 +43,22 @@ sasl_oauthbearer_sub_claim_name = Setting(
     doc="The claim of a token that holds the principal's name.")
 sasl_oauthbearer_expected_audience = Setting(
     "sasl.oauthbearer.expected.audience", LIST, (), check=list_of(), importance=HIGH,
-    doc="A token must be meant for one of these audiences. A listener with OAUTHBEARER needs it.")
+    doc="A token must be meant for one of these audiences. A listener with OAUTHBEARER needs it, "
+    "or `sasl.oauthbearer.allow.unverified.audience`.")
 sasl_oauthbearer_expected_issuer = Setting(
     "sasl.oauthbearer.expected.issuer", STRING, None, importance=HIGH,
-    doc="A token must come from this issuer. A listener with OAUTHBEARER needs it.")
+    doc="A token must come from this issuer. A listener with OAUTHBEARER needs it, or "
+    "`sasl.oauthbearer.allow.unverified.issuer`.")
+sasl_oauthbearer_allow_unverified_audience = Setting(
+    "sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False, importance=LOW,
+    doc="Whether a listener opens without `sasl.oauthbearer.expected.audience`. Then tokens that "
+    "the issuer made for other services are let in, too. An audience that is expected is checked "
+    "nevertheless.")
+sasl_oauthbearer_allow_unverified_issuer = Setting(
+    "sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, False, importance=LOW,
+    doc="Whether a listener opens without `sasl.oauthbearer.expected.issuer`. Then every token "
+    "that one of the keys has signed is let in. An issuer that is expected is checked "
+    "nevertheless.")
 sasl_oauthbearer_clock_skew_seconds = Setting(
     "sasl.oauthbearer.clock.skew.seconds", INT, 30, importance=LOW,
     doc="How far the clock of an issuer may differ from ours.")

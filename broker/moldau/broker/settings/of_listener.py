@@ -63,6 +63,8 @@ OAUTH_ROWS: Final[frozenset[Row]] = frozenset(
     (
         *token_settings.TOKEN_ROWS,
         oauth.moldau_oauth_provider,
+        oauth.sasl_oauthbearer_allow_unverified_audience,
+        oauth.sasl_oauthbearer_allow_unverified_issuer,
         oauth.sasl_oauthbearer_clock_skew_seconds,
         oauth.sasl_oauthbearer_expected_audience,
         oauth.sasl_oauthbearer_expected_issuer,

@@ -1,7 +1,8 @@
 """Signed tokens (JWT), checked with public keys: the broker's OAUTHBEARER, the console's OIDC.
 
 A token counts if one of the keys signed it by an asymmetric algorithm, it names the expected issuer
-and audience, and it is valid now. There is no setting that leaves out one of these checks.
+and audience, and it is valid now. Only a broker's settings `sasl.oauthbearer.allow.unverified.*`
+leave out the check of the issuer or of the audience.
 
 Invariants: tokens without a signature, and signatures by a shared secret, are refused whatever the
 keys are (CVE-2026-33557). Without keys no token is accepted (CVE-2026-110985).
@@ -47,10 +48,10 @@ class VerifiedToken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenTerms:
-    """Which tokens count."""
+    """Which tokens count. None takes any issuer, or any audience and none."""
 
-    issuer: str
-    audiences: Sequence[str]
+    issuer: str | None
+    audiences: Sequence[str] | None
     user_claim: str = "sub"
     clock_skew_s: int = 30
 
@@ -112,13 +113,9 @@ class TokenCheck:
         except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokenRefused(f"the token is not valid: {type(error).__name__}") from None
         terms = self._terms
-        if claims.get("iss") != terms.issuer:
+        if terms.issuer is not None and claims.get("iss") != terms.issuer:
             raise TokenRefused("the token is of another issuer")
-        named = claims.get("aud")
-        audiences = [named] if isinstance(named, str) else named
-        if not isinstance(audiences, list) or not any(
-            each in audiences for each in terms.audiences
-        ):
+        if terms.audiences is not None and not _is_for(terms.audiences, claims.get("aud")):
             raise TokenRefused("the token is for another audience")
         expires_at_s = self._check_time(claims)
         user = claims.get(terms.user_claim)
@@ -138,6 +135,12 @@ class TokenCheck:
             if begins_s is not None and (not _is_time(begins_s) or begins_s > now_s + skew_s):
                 raise TokenRefused("the token is not valid yet")
         return expires_at_s
+
+
+def _is_for(audiences: Sequence[str], named: object) -> bool:
+    """Whether a token names one of the audiences."""
+    found = [named] if isinstance(named, str) else named
+    return isinstance(found, list) and any(each in found for each in audiences)
 
 
 def _signed_claims(token: str, keys: Any) -> dict[str, Any]:
