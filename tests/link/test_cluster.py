@@ -143,14 +143,21 @@ def test_a_broker_may_send_its_clients_back_to_the_bootstrap_servers() -> None:
         world.run_client(main)
 
 
-@pytest.mark.parametrize("strategy", ["rebootstrap", "None"])
-def test_an_address_with_another_owner_is_not_taken_for_the_broker(strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "scripted"),
+        ({"metadata_recovery_strategy": "None"}, "another"),
+        ({"metadata_cluster_check_enable": "false"}, "another"),
+    ],
+)
+def test_an_address_with_another_owner_is_not_taken_for_the_broker(
+    given: dict[str, str], expected: str
+) -> None:
     """Broker 1 has moved, and a broker of another cluster with the same id has its address."""
 
     async def main(runtime: Runtime) -> str | None:
-        found = cluster(
-            runtime, bootstrap_servers="entry:9092", metadata_recovery_strategy=strategy
-        )
+        found = cluster(runtime, bootstrap_servers="entry:9092", **given)
         await found.refresh()
         await asyncio.sleep(10)
         answer = await found.retry(
@@ -170,7 +177,6 @@ def test_an_address_with_another_owner_is_not_taken_for_the_broker(strategy: str
         world.add_node("b3", ScriptedCluster({1: "b3"}).main(1))
         world.add_node("b4", ScriptedCluster({1: "b4"}, cluster_id="another").main(1))
         world.after(5, move)
-        expected = "scripted" if strategy == "rebootstrap" else "another"
         assert world.run_client(main) == expected
 
 

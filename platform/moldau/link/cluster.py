@@ -576,7 +576,8 @@ class Cluster:
 
 def names_brokers(settings: Settings) -> bool:
     """Whether brokers are told which one of which cluster is meant."""
-    return settings[rows.metadata_recovery_strategy].lower() != "none"
+    recovers = settings[rows.metadata_recovery_strategy].lower() != "none"
+    return recovers and settings[rows.metadata_cluster_check_enable]
 
 
 def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None) -> None:

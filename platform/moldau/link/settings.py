@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.config import (
+    BOOLEAN,
     INT,
     LIST,
     LONG,
@@ -66,9 +67,12 @@ metadata_max_age_ms = Setting("metadata.max.age.ms", LONG, 300_000, check=at_lea
 metadata_recovery_strategy = Setting(
     "metadata.recovery.strategy", STRING, "rebootstrap",
     check=one_of_ignoring_case("rebootstrap", "none"),
+    doc="`none` has the effect of `metadata.cluster.check.enable=false`. The bootstrap servers are "
+    "asked again in any case as soon as no known broker can be reached.")
+metadata_cluster_check_enable = Setting("metadata.cluster.check.enable", BOOLEAN, True,
     doc="Whether a broker is told, when a connection is opened, which broker of which cluster is "
-    "meant: then a client whose address has another owner now starts again from the bootstrap "
-    "servers. `none` tells nothing.")
+    "meant. Another one refuses the client then, which looks for the right one. Brokers before "
+    "Kafka 4.4 do not check it.")
 config_providers = Setting("config.providers", LIST, (),
     doc="Where references in values are looked up. A client looks up none: refused.")
 # fmt: on

@@ -50,12 +50,12 @@ sasl_oauthbearer_expected_issuer = Setting(
     doc="A token must come from this issuer. A listener with OAUTHBEARER needs it, or "
     "`sasl.oauthbearer.allow.unverified.issuer`.")
 sasl_oauthbearer_allow_unverified_audience = Setting(
-    "sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False, importance=LOW,
+    "sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False,
     doc="Whether a listener opens without `sasl.oauthbearer.expected.audience`. Then tokens that "
     "the issuer made for other services are let in, too. An audience that is expected is checked "
     "nevertheless.")
 sasl_oauthbearer_allow_unverified_issuer = Setting(
-    "sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, False, importance=LOW,
+    "sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, False,
     doc="Whether a listener opens without `sasl.oauthbearer.expected.issuer`. Then every token "
     "that one of the keys has signed is let in. An issuer that is expected is checked "
     "nevertheless.")

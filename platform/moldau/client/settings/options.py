@@ -25,6 +25,7 @@ class ClientOptions(SecurityOptions, total=False):
     socket_connection_setup_timeout_ms: int
     metadata_max_age_ms: int
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    metadata_cluster_check_enable: bool
     config_providers: str | Sequence[str]
 
 

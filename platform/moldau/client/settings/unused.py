@@ -22,6 +22,7 @@ from moldau.config import (
     at_least,
     one_of,
     one_of_ignoring_case,
+    sendable,
 )
 
 _SOCKET: Final = "the operating system sizes the buffers of sockets."
@@ -29,6 +30,7 @@ _REBOOTSTRAP: Final = (
     "the bootstrap servers are asked again as soon as no known broker can be reached."
 )
 _NO_SHARE_GROUP: Final = "a Consumer is no member of a share group."
+_NO_RACKS: Final = "a record's partition is chosen without regard to racks."
 _NO_METRICS: Final = "an Admin keeps no metrics."
 
 
@@ -41,6 +43,12 @@ def _unused(
 
 
 UNUSED_BY_ALL: Final[tuple[Setting[Any], ...]] = (
+    _unused(
+        "bootstrap.resolve.timeout.ms",
+        LONG,
+        "names are resolved with each connection; start.timeout.ms limits how long a start waits.",
+        at_least(0),
+    ),
     _unused(
         "client.dns.lookup",
         STRING,
@@ -69,7 +77,10 @@ UNUSED_BY_ALL: Final[tuple[Setting[Any], ...]] = (
         "every attempt has socket.connection.setup.timeout.ms.",
     ),
 )
-UNUSED_BY_PRODUCERS: Final[tuple[Setting[Any], ...]] = ()
+UNUSED_BY_PRODUCERS: Final[tuple[Setting[Any], ...]] = (
+    _unused("client.rack", STRING, _NO_RACKS, sendable()),
+    _unused("partitioner.rack.aware", BOOLEAN, _NO_RACKS),
+)
 UNUSED_BY_CONSUMERS: Final[tuple[Setting[Any], ...]] = (
     _unused(
         "share.acknowledgement.mode",
