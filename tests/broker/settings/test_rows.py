@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -23,7 +23,7 @@ from moldau.config.setting import Absent
 from moldau.config.table import Row
 from tests.broker.settings import kept
 from tests.broker.settings.cases import is_own
-from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, fetch_or_skip
 
 TABLES = {
     "broker": BROKER_SETTINGS,
@@ -70,6 +70,44 @@ def test_rows_have_the_facts_of_kafka(kind: str) -> None:
     }
 
     assert {row.name: as_kafka_says(row) for row in of_kafka(TABLES[kind])} == wanted
+
+
+_ABSENT: Final = frozenset(
+    (
+        *("max.decompressed.message.bytes", "errors.deadletterqueue.group.enable"),
+        "errors.deadletterqueue.auto.create.topics.enable",
+        *("errors.deadletterqueue.topic.name.prefix", "errors.deadletterqueue.topic.name"),
+        *("errors.deadletterqueue.copy.record.enable", "consumer.assignor.offload.enable"),
+        *("share.assignor.offload.enable", "streams.assignor.name"),
+        "streams.assignor.offload.enable",
+    )
+)
+"""Settings of Kafka 4.4 that are no rows."""
+_SHOWN: Final = frozenset(
+    (
+        *("acceptable.recovery.lag", "max.warmup.replicas", "min.task.offset.interval.ms"),
+        *("num.warmup.replicas", "task.offset.interval.ms"),
+    )
+)
+"""Ends of names: internal to Kafka 4.4, and offered here."""
+
+
+@pytest.mark.real
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_have_the_facts_of_the_newest_kafka(kind: str) -> None:
+    facts = kept.ask_facts(fetch_or_skip(NEWEST))
+    theirs = {row["name"]: row for row in facts[kind]}
+    if kind == "broker":
+        theirs |= {row["name"]: row for row in facts["broker-quota"]}
+    ours = {row.name: row for row in TABLES[kind]}
+    assert theirs.keys() - ours.keys() == _ABSENT & theirs.keys()
+    assert not _ABSENT & ours.keys()
+    for name in theirs.keys() & ours.keys():
+        said = as_kafka_says(ours[name])
+        if name.partition("streams.")[2] in _SHOWN:
+            said["internal"] = True
+        assert (name, said) == (name, {key: theirs[name].get(key) for key in said})
 
 
 def test_what_may_change_while_running_is_what_kafka_lets_change() -> None:

@@ -6,6 +6,7 @@ A group's own settings (`moldau.broker.settings.group`) stay between a `min` and
 from __future__ import annotations
 
 from moldau.config import (
+    BOOLEAN,
     CLUSTER_WIDE,
     HIGH,
     INT,
@@ -60,6 +61,9 @@ group_consumer_assignors = Setting(
     check=list_of(("uniform", "range", *CONSUMER_ASSIGNOR_CLASSES), empty_allowed=False),
     doc="The assignors that consumer groups may use on the broker, the first by default. Those of "
     "Kafka also go by the names of their classes.")
+group_consumer_assignor_offload_enable = Setting(
+    "group.consumer.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc="Whether assignments of consumer groups are made by another thread.")
 group_consumer_assignment_interval_ms = Setting(
     "group.consumer.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="Assignments of a consumer group are at least this far apart.")

@@ -12,7 +12,18 @@ from collections.abc import Mapping
 from moldau.broker.settings import coordinator, share, streams
 from moldau.broker.settings.resource import Default, ResourceSettings
 from moldau.broker.settings.syntax import DELAYS, DLQ_TOPIC, OFFSET_RESET
-from moldau.config import BOOLEAN, CLUSTER_WIDE, INT, LIST, LONG, STRING, Setting, at_least, one_of
+from moldau.config import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    STRING,
+    Setting,
+    at_least,
+    one_of,
+)
 from moldau.config.table import Row
 
 # fmt: off
@@ -89,7 +100,7 @@ streams_acceptable_recovery_lag = Setting(
     "streams.acceptable.recovery.lag", LONG, 10_000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="A copy of this streams group that is at most this far behind may become active.")
 streams_rack_aware_assignment_tags = Setting(
-    "streams.rack.aware.assignment.tags", LIST, (), dynamic=CLUSTER_WIDE,
+    "streams.rack.aware.assignment.tags", LIST, (), importance=LOW, dynamic=CLUSTER_WIDE,
     doc="The client tags by which the standbys of this streams group are spread.")
 # fmt: on
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.settings.log import SEGMENT_BYTES_MIN
 from moldau.config import (
+    BOOLEAN,
     CLUSTER_WIDE,
     HIGH,
     INT,
@@ -21,6 +22,13 @@ from moldau.config import (
 group_share_assignors = Setting(
     "group.share.assignors", LIST, ("simple",), check=list_of(empty_allowed=False),
     doc="The one assignor of share groups.")
+group_share_assignor_offload_enable = Setting(
+    "group.share.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc="Whether assignments of share groups are made by another thread.")
+group_share_dlq_manager_class_name = Setting(
+    "group.share.dlq.manager.class.name", STRING,
+    "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager",
+    doc="The plugin that writes dead letters of share groups.")
 group_share_assignment_interval_ms = Setting(
     "group.share.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="Assignments of a share group are at least this far apart.")

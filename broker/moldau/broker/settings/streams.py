@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from moldau.config import CLUSTER_WIDE, INT, LIST, LONG, Setting, at_least
+from moldau.config import (
+    BOOLEAN,
+    CLASS,
+    CLUSTER_WIDE,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    Setting,
+    at_least,
+    list_of,
+)
 
 INT_MAX = 2**31 - 1
 
 # fmt: off
+group_streams_assignors = Setting(
+    "group.streams.assignors", LIST, ("sticky",), check=list_of(empty_allowed=False),
+    doc="The one assignor of streams groups.")
+group_streams_assignor_offload_enable = Setting(
+    "group.streams.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc="Whether assignments of streams groups are made by another thread.")
+group_streams_topology_description_plugin_class = Setting(
+    "group.streams.topology.description.plugin.class", CLASS, None,
+    doc="The plugin that keeps the graphs of the topologies of streams groups.")
 group_streams_assignment_interval_ms = Setting(
     "group.streams.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="Assignments of a streams group are at least this far apart.")
@@ -61,5 +81,5 @@ group_streams_acceptable_recovery_lag = Setting(
     "group.streams.acceptable.recovery.lag", LONG, 10_000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="A copy that is at most this many records behind may become the active task.")
 group_streams_rack_aware_assignment_tags = Setting(
-    "group.streams.rack.aware.assignment.tags", LIST, (), dynamic=CLUSTER_WIDE,
+    "group.streams.rack.aware.assignment.tags", LIST, (), importance=LOW, dynamic=CLUSTER_WIDE,
     doc="The client tags by which the standbys of a task are spread, such as zone or cluster.")

@@ -89,9 +89,13 @@ INTERNAL = frozenset(
     (
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
+        "group.consumer.assignor.offload.enable",
         "group.consumer.regex.refresh.interval.ms",
+        "group.share.assignor.offload.enable",
+        "group.share.dlq.manager.class.name",
         "group.share.initialize.retry.interval.ms",
         "group.share.persister.class.name",
+        "group.streams.assignor.offload.enable",
         "internal.metadata.delete.delay.millis",
         "internal.metadata.log.segment.bytes",
         "internal.metadata.max.batch.size.in.bytes",
