@@ -117,7 +117,7 @@ def test_random_bytes(broker: BrokerProcess) -> None:
     beside(broker, scenario)
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32767, -1])
 def test_api_versions_of_any_version_is_answered_with_our_range(
     broker: BrokerProcess, version: int
 ) -> None:
