@@ -31,7 +31,14 @@ class Member:
     is_streams_group = True
     member_id = "own"
 
-    def __init__(self, *others: MemberDescription, tags: Any = (), active: int = 2) -> None:
+    def __init__(
+        self,
+        *others: MemberDescription,
+        tags: Any = (),
+        active: int = 2,
+        is_static: bool = False,
+    ) -> None:
+        self.is_static = is_static
         self.clock = Clock()
         self.consumer = self.membership = self
         self.announced = 0
@@ -104,8 +111,9 @@ async def test_it_runs_on_while_another_is_to_get_its_tasks(other: MemberDescrip
         Member(member("other", (2, 3), tags=TAGS)),
         Member(member("other", (2, 3), (2, 3)), tags=TAGS),
         Member(member("other", (2, 3), (1, 2, 3)), tags=TAGS, active=0),
+        Member(member("other", (2, 3)), is_static=True),
     ],
-    ids=["alone", "all leave", "the coordinator moves nothing", "it has no tasks"],
+    ids=["alone", "all leave", "the coordinator moves nothing", "it has no tasks", "static"],
 )
 async def test_it_leaves_at_once_if_nothing_follows(own: Member) -> None:
     assert not await own.goes_on()

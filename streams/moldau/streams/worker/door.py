@@ -124,6 +124,8 @@ class Door:
         }
         self.has_own_name = of_group.get("group.instance.id") == member
         """Whether the worker is in its group by the name that its state directory keeps."""
+        self.is_static = bool(of_group.get("group.instance.id"))
+        """Whether the group keeps the worker's tasks for it while it is away."""
         # Interceptors look at records, which columns do not make.
         self._has_interceptors = bool(of_group.get("interceptor.classes"))
         self._records_max = int(of_group["max.poll.records"])

@@ -6,8 +6,9 @@ the coordinator, by a client tag, and stays. The coordinator gives its tasks to 
 them warm copies up first; each task moves when its next worker has the state, as in any rebalance.
 The worker leaves when it has no tasks any more.
 
-It leaves at once if that leads to nothing: if all other members leave too, or no other is to get
-its tasks, as with Apache Kafka's coordinator, which does not know the tag.
+It leaves at once if that leads to nothing: if it is a static member, whose tasks wait for it, if
+all other members leave too, or if no other is to get its tasks, as with Apache Kafka's coordinator,
+which does not know the tag.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 from moldau.client import KafkaError
 from moldau.client.group.descriptions import GroupDescription, MemberDescription, MemberTasks
 from moldau.runtime import Runtime
+from moldau.streams.worker.committer import LOG
 from moldau.streams.worker.door import Door
 from moldau.streams.worker.membership import LEAVING
 
@@ -36,7 +38,8 @@ class Handover:
 
     async def goes_on(self) -> bool:
         """Whether the worker is to run on for now. Looks at the group from time to time."""
-        if not (self._door.is_streams_group and self._door.consumer.member_id):
+        door = self._door
+        if not door.is_streams_group or door.is_static or not door.consumer.member_id:
             return False
         if not (self._door.assigned() or self._door.membership.copies()):
             return False
@@ -51,6 +54,7 @@ class Handover:
             return False
         if not self._is_announced:
             self._is_announced = True
+            LOG.info("streams: this worker leaves when others have taken its tasks over")
             self._door.membership.announce_leave()
         return True
 
