@@ -59,8 +59,9 @@ from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, Worke
 
 _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
-HAND_OVER_S: Final = 10.0
-"""How long a worker that is to stop waits until others have taken its tasks over."""
+HAND_OVER_S: Final = 7.0
+"""How long a worker that is to stop waits until others have taken its tasks over: a container that
+is stopped has ten seconds for all of it."""
 _HEARD_S: Final = 30.0
 """How long a worker that ends its app waits until the others have heard it."""
 _MARKER_LOOKS: Final = 10
