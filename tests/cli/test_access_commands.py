@@ -66,6 +66,12 @@ def test_producers_and_consumers_get_what_they_need(shell: Shell) -> None:
         ("WRITE", "TRANSACTIONAL_ID", "x"),
     ]
     shell.good("acl", "remove", "bob", "--producer", "t", "--transactional-id", "x")
+    shell.good("acl", "add", "dora", "--producer", "a", "--producer", "b")
+    assert {each[2:] for each in rules(shell, "--user", "dora")} == {
+        (operation, "TOPIC", topic)
+        for operation in ("CREATE", "DESCRIBE", "WRITE")
+        for topic in ("a", "b")
+    }
 
 
 def test_a_decision_is_explained_by_its_rule(shell: Shell) -> None:

@@ -42,7 +42,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-GUARANTEES: Final = {"exactly_once": "exactly_once_v2", "at_least_once": "at_least_once"}
+GUARANTEES: Final = {
+    "exactly_once": "exactly_once_v2",
+    "at_least_once": "at_least_once",
+    "exactly_once_v2": "exactly_once_v2",
+}
 Topics = str | Sequence[str] | re.Pattern[str]
 
 
@@ -79,7 +83,7 @@ class Streams:
         *,
         on_error: Policy | str = "fail",
         emit: Literal["commit", "every"] = "commit",
-        processing: Literal["exactly_once", "at_least_once"] = "exactly_once",
+        processing: Literal["exactly_once", "at_least_once", "exactly_once_v2"] = "exactly_once",
         reply_topics: str | re.Pattern[str] = REPLY_TOPICS,
     ) -> None:
         if not name or not all(

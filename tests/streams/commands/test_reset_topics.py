@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from moldau.cli.command import UsageError
-from moldau.streams.commands.reset_topics import check_id, is_internal, topics_of_id
+from moldau.client import AclOperation, KafkaError
+from moldau.errors.codes import ErrorCode
+from moldau.streams.commands.reset_topics import (
+    check_id,
+    is_internal,
+    lacked_rights,
+    topics_of_id,
+)
 
 OWN = {
     "orders-counts-changelog",
@@ -55,3 +65,47 @@ def test_only_internal_topics_can_be_named_for_deletion(wrong: str) -> None:
 def test_a_name_that_leads_to_another_directory_is_no_application_id(name: str) -> None:
     with pytest.raises(UsageError, match="is no application id"):
         check_id(name)
+
+
+class Rights:
+    """A cluster that tells what its user may do with the group and with topics."""
+
+    def __init__(self, group: object, topic: object) -> None:
+        self.group, self.topic = group, topic
+
+    async def describe_groups(self, groups: Any, *, authorized_operations: bool) -> Any:
+        assert authorized_operations
+        return {each: _allowed(self.group) for each in groups}
+
+    async def describe_topics(self, names: Any, *, authorized_operations: bool) -> Any:
+        assert authorized_operations
+        return {each: _allowed(self.topic) for each in names}
+
+
+def _allowed(operations: object) -> Any:
+    if isinstance(operations, KafkaError):
+        return operations
+    return SimpleNamespace(authorized_operations=operations)
+
+
+READ_ALONE = frozenset((AclOperation.READ,))
+ALL = frozenset((AclOperation.READ, AclOperation.DELETE))
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "lacking"),
+    [
+        (ALL, ALL, []),
+        (READ_ALONE, ALL, ["group:app"]),
+        (READ_ALONE, READ_ALONE, ["group:app", "topic:app-counts-changelog"]),
+        (None, None, []),
+        (KafkaError(ErrorCode.GROUP_ID_NOT_FOUND), ALL, []),
+    ],
+    ids=["all", "no group", "nothing", "a broker that does not tell", "there is no group"],
+)
+async def test_a_reset_names_the_rights_that_it_lacks_before_it_begins(
+    group: object, topic: object, lacking: list[str]
+) -> None:
+    client: Any = Rights(group, topic)
+    found = await lacked_rights(client, "app", ["app-counts-changelog"])
+    assert found == [f"the user has no right DELETE on {each}" for each in lacking]

@@ -45,8 +45,14 @@ def _add_rule(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--host", default=_ANY_HOST, metavar="ADDRESS", help="only from this address"
     )
-    parser.add_argument("--producer", metavar="TOPIC", help="what a producer to the topic needs")
-    parser.add_argument("--consumer", metavar="TOPIC", help="what a consumer of the topic needs")
+    for name, what in (("producer", "producer to"), ("consumer", "consumer of")):
+        parser.add_argument(
+            f"--{name}",
+            metavar="TOPIC",
+            action="append",
+            default=[],
+            help=f"what a {what} the topic needs; may be given again",
+        )
     parser.add_argument("--group", metavar="GROUP", help="with --consumer: its group")
     parser.add_argument(
         "--transactional-id", metavar="ID", help="with --producer: of its transactions"
@@ -204,13 +210,13 @@ def _rules(arguments: Namespace) -> list[Acl]:
     from moldau.operations.acls import needs_of_consumer, needs_of_producer, needs_of_streams
 
     needs: list[tuple[str, str]] = []
-    if arguments.producer is not None:
-        needs += needs_of_producer(arguments.producer, arguments.transactional_id)
+    for topic in arguments.producer:
+        needs += needs_of_producer(topic, arguments.transactional_id)
     group = arguments.group or arguments.streams
-    if arguments.consumer is not None:
+    for topic in arguments.consumer:
         if group is None:
             raise UsageError("--consumer needs --group, the group that it reads in")
-        needs += needs_of_consumer(arguments.consumer, group)
+        needs += needs_of_consumer(topic, group)
     if arguments.streams is not None:
         needs += needs_of_streams(arguments.streams)
     if arguments.operation is not None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import client_settings
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.streams.commands.given_app import load_app
 from moldau.streams.commands.reset_topics import check_id, topics_of_id
 from moldau.streams.commands.state_action import stores_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from moldau.streams.plan.plan import Plan
     from moldau.streams.plan.upgrade import RunningApp, Upgrade
@@ -61,6 +62,13 @@ def plan_app(arguments: Namespace, context: Context) -> int:
     return Exit.FAILED if found.problems else Exit.DONE
 
 
+def _check_visible(admin: Any, names: Sequence[str]) -> None:
+    """Raise KafkaError if a topic that is not listed may be there: the user may not see it."""
+    for found in (admin.describe_topics(names) if names else {}).values():
+        if isinstance(found, KafkaError) and found.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise found
+
+
 def running_app(plan: Plan, settings: AppSettings, state: str | None) -> RunningApp:
     """Return what is there of the app, on the cluster and on this machine."""
     from moldau.client import EARLIEST, LATEST, TopicPartition
@@ -77,6 +85,7 @@ def running_app(plan: Plan, settings: AppSettings, state: str | None) -> Running
         admin = left.enter_context(Admin(settings.of("admin")))
         listed: Any = admin.list_topics()
         topics = {topic.name: len(topic.partitions) for topic in listed}
+        _check_visible(admin, [each for each in plan.source_topics() if each not in topics])
         reader = left.enter_context(ChangelogReader(plan.app, settings, admin))
         kept = reader.kept(topics)
         parts = [

@@ -6,8 +6,8 @@ that an app had before it was renamed: then its topics are found by their names.
 Deleted are the topics that the app makes, and its stores on this machine; then the offsets of its
 group are those of the beginning. What the app has written stays.
 
-Invariants: nothing is changed while a worker runs. The offsets are changed last, so a reset that
-was cut short and is given again does what is left.
+Invariants: nothing is changed while a worker runs, or without the rights to change all of it. The
+offsets are changed last, so a reset that was cut short and is given again does what is left.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from moldau.streams.commands.reset_topics import (
     check_id,
     check_visible_to_reset,
     delete_topics,
+    lacked_rights,
     topics_of_id,
     topics_of_plan,
 )
@@ -251,7 +252,12 @@ async def _planned(
         sorted(where for where in committed if where.topic in topics.own),
         sorted({where.topic for where in committed} - there),
         here[0],
-        [*here[1], *hindered, *await _on_spark(client, app, committed)],
+        [
+            *here[1],
+            *hindered,
+            *await _on_spark(client, app, committed),
+            *await lacked_rights(client, app, topics.made),
+        ],
     )
 
 

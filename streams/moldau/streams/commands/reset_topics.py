@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import UsageError
 from moldau.deferred import dataclass
@@ -160,3 +160,19 @@ async def delete_topics(client: Admin, topics: Sequence[str]) -> list[str]:
         for name, error in (await client.delete_topics(topics)).items()
         if error is not None and error.code is not gone
     ]
+
+
+async def lacked_rights(client: Admin, group: str, made: Sequence[str]) -> list[str]:
+    """Return a line for each right that a reset needs and the user lacks: to delete the topics that
+    the app makes, its group, or offsets in it. A broker that does not tell is not doubted."""
+    from moldau.client import AclOperation
+
+    def lacks(found: Any) -> bool:
+        allowed = getattr(found, "authorized_operations", None)
+        return allowed is not None and AclOperation.DELETE not in allowed
+
+    groups = await client.describe_groups([group], authorized_operations=True)
+    topics = await client.describe_topics(made, authorized_operations=True) if made else {}
+    lacking = [f"group:{name}" for name, each in groups.items() if lacks(each)]
+    lacking += [f"topic:{name}" for name, each in topics.items() if lacks(each)]
+    return [f"the user has no right DELETE on {each}" for each in lacking]

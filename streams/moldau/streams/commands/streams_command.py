@@ -230,14 +230,16 @@ def _add_workers(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
 def _add_savepoint(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     savepoint = add_parser(
         "savepoint",
-        help="keep the stores and offsets of a stopped app in a directory",
+        help="keep the stores and offsets of a stopped app in a directory or a bucket",
         description="Writes the stores and the offsets of a stopped app, as its last commit left "
-        "them, to an empty directory. An app can be restored from it in another cluster, and with "
-        "more partitions.",
+        "them, to an empty directory or a new prefix of a bucket. An app can be restored from it "
+        "in another cluster, and with more partitions.",
     )
     add_connection_arguments(savepoint)
     _add_app(savepoint)
-    savepoint.add_argument("place", metavar="file:///DIR", help="an empty directory")
+    savepoint.add_argument(
+        "place", metavar="file:///DIR", help="an empty directory, or s3://BUCKET/PREFIX"
+    )
     savepoint.add_argument(
         "--force",
         action="store_true",
@@ -257,7 +259,7 @@ def _add_restore(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     )
     add_connection_arguments(restore)
     _add_app(restore)
-    restore.add_argument("place", metavar="file:///DIR", help="the directory of the savepoint")
+    restore.add_argument("place", metavar="file:///DIR", help="its directory or bucket")
     return restore
 
 

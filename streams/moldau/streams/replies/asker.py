@@ -56,20 +56,23 @@ class Asker:
     their topics, and waits for the replies in a partition of the topic NAME-replies.
 
     The topic is created where it does not exist, with replies kept for an hour. `settings` have
-    Kafka's names. It belongs to one event loop: `async with Asker("shop", "localhost:9092") as
-    asker`, and any number of tasks ask at a time. It connects at its first request.
+    Kafka's names, and may come in the place of `bootstrap`. It belongs to one event loop: `async
+    with Asker("shop", "localhost:9092") as asker`, and any number of tasks ask at a time. It
+    connects at its first request.
     """
 
     def __init__(
         self,
         name: str,
-        bootstrap: str = "",
+        bootstrap: str | Mapping[str, object] = "",
         *,
         settings: Mapping[str, object] | None = None,
         runtime: Runtime | None = None,
     ) -> None:
         given = dict(settings or {})
-        if bootstrap:
+        if isinstance(bootstrap, Mapping):
+            given = {**bootstrap, **given}
+        elif bootstrap:
             given["bootstrap.servers"] = bootstrap
         self.topic = f"{name}-replies"
         """Where replies come."""

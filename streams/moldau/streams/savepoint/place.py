@@ -1,4 +1,4 @@
-"""Where a savepoint is kept: a directory, as file:///path or a path. The door for other places."""
+"""Where a savepoint is kept: a directory, as file:///path or a path, or an object store."""
 
 from __future__ import annotations
 
@@ -53,13 +53,12 @@ class DirectoryPlace:
 
 
 def place_of(address: str, files: Files) -> SavepointPlace:
-    """Return the place of an address. Raise StreamsError for one that is not known here."""
+    """Return the place of an address. Raise StreamsError or ConfigError for one that is none."""
     path = address.removeprefix(_FILE)
-    scheme, is_url, _ = path.partition("://")
-    if is_url:
-        raise StreamsError(
-            f"{address}: savepoints go to file:///path or a path, not to {scheme}://"
-        )
+    if "://" in path:
+        from moldau.streams.savepoint.bucket import BucketPlace
+
+        return BucketPlace(address)
     if address.startswith(_FILE) and not path.startswith("/"):
         raise StreamsError(f"{address}: needs an absolute path: write file:///path")
     if not path:

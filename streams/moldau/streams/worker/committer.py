@@ -44,6 +44,7 @@ WITHOUT_TEXTS: Final = (
     "raise offset.metadata.max.bytes on the brokers and start the app again"
 )
 
+_NOT_SEEN: Final = "which does not exist, or this user has no right to see it"
 _MOVED: Final = "moved to Spark "
 
 
@@ -192,7 +193,7 @@ class RecordSender:
                     raise
                 found = {}
             if topic not in found:
-                LOG.warning("streams: a request wants its reply in %s, which does not exist", topic)
+                LOG.warning("streams: a request wants its reply in %s, %s", topic, _NOT_SEEN)
                 return Outputs(topic)
             self._widths[topic] = found[topic].partitions
         count = self._widths[topic]
