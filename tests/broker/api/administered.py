@@ -191,7 +191,9 @@ class Administered:
             settings=settings(**given),
             image=self.cluster.image,
             metadata_offset=len(self.cluster.log),
-            replicas=cast(Any, SimpleNamespace(purgatory=_Timeless())),
+            replicas=cast(
+                Any, SimpleNamespace(purgatory=_Timeless(), is_making=lambda topics: False)
+            ),
             directories=cast(Any, None),
             controller=self.channel,
             endpoints=ENDPOINTS,

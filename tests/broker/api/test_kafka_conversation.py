@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.levels import SHARE_VERSION
 from moldau.broker.controller.metadata_batches import decode_records
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
@@ -15,6 +16,7 @@ from moldau.broker.settings import broker_settings, dynamic_layers
 from moldau.config.given import GivenValue, Source, SourceKind
 from moldau.logging import Loggers
 from moldau.protocol.messages import API
+from moldau.protocol.versions import Versions
 from moldau.records import open_batch
 from tests.broker.api import conversation
 from tests.broker.api.administered import Administered
@@ -22,7 +24,7 @@ from tests.broker.api.conversation import Exchange, Footing
 
 
 def on_kafkas_footing(footing: Footing) -> Administered:
-    """Our broker with Kafka's settings, its metadata, and its address."""
+    """Our broker with the settings of Kafka 4.3, its metadata and features, and its address."""
     source = Source(SourceKind.FILE)
     given = tuple(GivenValue(name, value, source) for name, value in footing.properties.items())
     settings = broker_settings(given)
@@ -41,6 +43,7 @@ def on_kafkas_footing(footing: Footing) -> Administered:
     administered.node.cluster_id = footing.cluster_id
     administered.node.settings = settings.overlaid(*layers)
     administered.node.endpoints = footing.endpoints
+    administered.node.features = {**administered.node.features, SHARE_VERSION: Versions(0, 1)}
     return administered
 
 

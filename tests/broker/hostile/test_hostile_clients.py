@@ -131,7 +131,7 @@ def test_api_versions_of_any_version_is_answered_with_our_range(
             answer = ApiVersionsResponse.decode(data[4:], 0)
             assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
             own = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-            assert own[API_VERSIONS] == (0, 4)
+            assert own[API_VERSIONS] == (0, 5)
         writer.close()
 
     beside(broker, scenario)
