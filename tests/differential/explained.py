@@ -183,6 +183,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("api_keys[api_key=88].max_version", 0, 1),
         ("api_keys[api_key=89].max_version", 0, 1),
         ("api_keys[api_key=93]", ABSENT, {"api_key": 93, "min_version": 0, "max_version": 0}),
+    ),
+    *_rows(
+        _OF_4_4,
+        _OF_4_4_WHY,
+        _ANYWHERE,
+        ("administration/*", "recorded_*"),
         ("supported_features[name=share.version].max_version", 1, 2),
     ),
     OnPurpose(
