@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 PIECE: Final = 20
 PIECE_S: Final = 0.05
+LISTENS: Final = "queries at http://"
 SESSION_S: Final = 45
 """How long a worker is missed that has not left its group, by default."""
 
@@ -114,9 +115,11 @@ def test_two_workers_become_four_and_one_and_two_again_under_load(
         goes_on(app)
         four = names(app)
         assert sorted(four) == ["0", "1", "2", "3"]
+        listening = app.log.read_text().count(LISTENS)
         os.kill(children_of(process.pid)[-1], signal.SIGKILL)
         wait_until(lambda: "(signal 9); it starts again" in app.log.read_text(), "it runs", 30)
         wait_until(lambda: len(children_of(process.pid)) == 4, "it does not start again", 30)
+        wait_until(lambda: app.log.read_text().count(LISTENS) > listening, "it does not listen", 30)
         goes_on(app)
         change(app, 1)
         goes_on(app)
