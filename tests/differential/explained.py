@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from re import fullmatch
 from typing import Any, Final
 
@@ -169,14 +169,11 @@ _OF_4_4: Final = "APIs in the versions of Apache Kafka 4.4 are served, too."
 _OF_4_4_WHY: Final = (
     "The answers are those of Kafka 4.3; clients take the newest version that both have."
 )
-_WITH_API_VERSIONS: Final = ("administration/*", "frames/*", "recorded_*")
+_newer: Final = partial(_rows, _OF_4_4, _OF_4_4_WHY, _ANYWHERE)
 
 ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
-    *_rows(
-        _OF_4_4,
-        _OF_4_4_WHY,
-        _ANYWHERE,
-        _WITH_API_VERSIONS,
+    *_newer(
+        ("administration/*", "frames/*", "recorded_*"),
         ("api_keys[api_key=18].max_version", 4, 5),
         ("api_keys[api_key=28].max_version", 5, 6),
         ("api_keys[api_key=42].max_version", 2, 3),
@@ -184,10 +181,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("api_keys[api_key=89].max_version", 0, 1),
         ("api_keys[api_key=93]", ABSENT, {"api_key": 93, "min_version": 0, "max_version": 0}),
     ),
-    *_rows(
-        _OF_4_4,
-        _OF_4_4_WHY,
-        _ANYWHERE,
+    *_newer(
         ("administration/*", "recorded_*"),
         ("supported_features[name=share.version].max_version", 1, 2),
     ),
