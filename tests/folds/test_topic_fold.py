@@ -86,6 +86,18 @@ def play(cluster: Cluster, scenario: Callable[[Fold, Producer[Any, Any]], Awaita
             FoldTopic("kept", "the topic of things", replicas=3, setting="things.storage"),
             {"value": 3, "setting": "things.storage.replication.factor"},
         ),
+        (
+            0,
+            {},
+            FoldTopic("kept", "the topic of things", is_made=False, setting="things.storage"),
+            {"setting": "things.storage.topic"},
+        ),
+        (
+            1,
+            {"cleanup.policy": "delete"},
+            FoldTopic("kept", "the topic of things", is_made=False),
+            {"cleanup_policy": "delete"},
+        ),
     ],
 )
 def test_a_topic_that_cannot_hold_the_state_is_refused(
@@ -116,6 +128,24 @@ def test_a_missing_topic_is_made_and_its_records_are_known_in_order(cluster: Clu
         assert fold.values == [b"%d" % number for number in range(250)]
 
     play(cluster, scenario)
+
+
+def test_a_topic_that_may_not_be_made_is_used_where_it_exists(cluster: Cluster) -> None:
+    async def main(runtime: Runtime) -> None:
+        topic = FoldTopic("kept", "the topic of things", is_made=False)
+        fold = Fold(cluster.bootstrap_servers, runtime, topic)
+        async with Producer(
+            bootstrap_servers=cluster.bootstrap_servers, runtime=runtime
+        ) as producer:
+            await fold.start()
+            await producer.send("kept", b"1", key=b"k")
+            await producer.flush()
+            await fold.catch_up()
+        assert fold.values == [b"1"]
+        await fold.aclose()
+
+    make(cluster, 1, **{"cleanup.policy": "compact"})
+    cluster.run(main)
 
 
 def test_a_record_without_a_known_offset_is_read_back_by_the_end(cluster: Cluster) -> None:

@@ -31,6 +31,8 @@ class FoldTopic:
     """Whether the order of all records counts: it must have one partition."""
     has_transactions: bool = False
     """Whether other processes write to it in transactions, which `catch_up` waits for."""
+    is_made: bool = True
+    """Whether a topic that does not exist is made."""
     setting: str | None = None
     """The prefix of the settings that define it, for errors."""
 
@@ -41,8 +43,11 @@ class FoldTopic:
 
 
 async def ensure_topic(admin: Admin, topic: FoldTopic) -> None:
-    """Make the topic if it does not exist. Raise ConfigError if it cannot hold a fold, and
-    KafkaError."""
+    """Make the topic if it does not exist. Raise ConfigError if it cannot hold a fold or may not be
+    made, and KafkaError."""
+    if not topic.is_made:
+        await _check_existing(admin, topic)
+        return
     replicas = topic.replicas
     if replicas is None:
         replicas = min(REPLICAS, len((await admin.describe_cluster()).brokers))
@@ -59,6 +64,19 @@ async def ensure_topic(admin: Admin, topic: FoldTopic) -> None:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
         await _check(admin, topic)
+
+
+async def _check_existing(admin: Admin, topic: FoldTopic) -> None:
+    try:
+        await _check(admin, topic)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise ConfigError(
+            f"{topic.title} does not exist, and the settings forbid to make it: make it with "
+            f"{_POLICY}=compact, or name another topic",
+            **topic.facts("topic"),
+        ) from error
 
 
 async def _check(admin: Admin, topic: FoldTopic) -> None:

@@ -43,6 +43,7 @@ def test_settings_of_kafka_connect_and_of_parts_are_known() -> None:
         ("offset.flush.interval.ms", "soon"),
         ("status.storage.partitions", "-3"),
         ("topic.creation.enable", "perhaps"),
+        ("internal.topics.automatic.creation.enable", "perhaps"),
         ("exactly.once.source.support", "perhaps"),
     ],
 )

@@ -16,7 +16,9 @@ Config = Mapping[str, str]
 SHARED_BY_CLIENTS = (
     "bootstrap.servers",
     "client.dns.lookup",
+    "metadata.cluster.check.enable",
     "metadata.max.age.ms",
+    "metadata.recovery.strategy",
     "oauth",
     "reconnect.backoff.max.ms",
     "reconnect.backoff.ms",

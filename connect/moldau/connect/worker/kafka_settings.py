@@ -23,11 +23,11 @@ _METRICS: Final = "a worker serves its metrics at GET /metrics"
 _BY_SYSTEM: Final = "the operating system chooses"
 IGNORED: Final[Mapping[str, str]] = {
     "auto.include.jmx.reporter": _METRICS,
+    "bootstrap.resolve.timeout.ms": "names are resolved with each connection",
     "client.id": "clients are named after their connectors",
     "connections.max.idle.ms": "idle connections stay open",
     "inter.worker.key.size": "keys have 256 bits",
     "metadata.recovery.rebootstrap.trigger.ms": "clients return to bootstrap.servers by themselves",
-    "metadata.recovery.strategy": "clients return to bootstrap.servers by themselves",
     "metric.reporters": _METRICS,
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,

@@ -108,6 +108,11 @@ EVERY_WORKER: Final = (
         "Whether sources may create topics, as their `topic.creation.*` say.",
     ),
     SettingRow(
+        "internal.topics.automatic.creation.enable",
+        "true",
+        "Whether a worker makes its internal topics. With false they must exist when it starts.",
+    ),
+    SettingRow(
         "transforms.python.modules",
         "",
         "Modules with functions that the transform `Python` may call, each with all below it.",

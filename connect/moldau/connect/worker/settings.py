@@ -36,6 +36,13 @@ from moldau.runtime.restarts import RestartPolicy
 
 DEFAULTS: Final = {row.name: row.default for row in EVERY_WORKER if row.default is not None}
 DISTRIBUTED: Final = {row.name: row.default for row in OF_A_GROUP if row.default is not None}
+_MAKES_TOPICS: Final = "internal.topics.automatic.creation.enable"
+_SWITCHES: Final = (
+    "topic.tracking.enable",
+    "topic.tracking.allow.reset",
+    "topic.creation.enable",
+    _MAKES_TOPICS,
+)
 _OF_PARTS: Final = (
     "producer.",
     "consumer.",
@@ -83,7 +90,7 @@ def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
             raise ConfigError(
                 "must be positive, or -1 for the broker's default", setting=name, value=found[name]
             )
-    for name in ("topic.tracking.enable", "topic.tracking.allow.reset", "topic.creation.enable"):
+    for name in _SWITCHES:
         truth(found, name, True)
     return found
 
@@ -154,5 +161,6 @@ def _topic(worker: Config, kind: str, partitions: int) -> FoldTopic:
         partitions,
         whole(worker, f"{prefix}.replication.factor", -1),
         {name: value for name, value in own.items() if name not in _RESERVED},
+        is_made=truth(worker, _MAKES_TOPICS, True),
         setting=prefix,
     )
