@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.main.command_line import command
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.clients import client_of, program_of
 from tests.conformance.program import Client
@@ -18,7 +19,7 @@ from tests.conformance.records import (
     sample,
     stored,
 )
-from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, VERSION, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker
 
@@ -187,12 +188,18 @@ def last_segment(data: Path) -> int:
     return max(int(each.stem) for each in (data / "compacted-0").glob("*.log"))
 
 
-def test_a_directory_of_apache_kafka(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+versions = pytest.mark.parametrize("version", [VERSION, NEWEST])
+
+
+@versions
+def test_a_directory_of_apache_kafka(
+    tmp_path: Path, request: pytest.FixtureRequest, version: str
+) -> None:
     """Kafka writes, we read and write, Kafka reads and writes, we read."""
     program_of(request.config, "java")
     program_of(request.config, "confluent")
     quick = {"log.cleaner.backoff.ms": "200", "log.retention.check.interval.ms": "1000"}
-    kafka = KafkaBroker(fetch_or_skip(), tmp_path, BrokerOptions(properties=quick))
+    kafka = KafkaBroker(fetch_or_skip(version), tmp_path, BrokerOptions(properties=quick))
     ours = MoldauBroker(tmp_path, "--config", str(tmp_path / "server.properties"))
     try:
         kafka.start()
@@ -228,10 +235,17 @@ def test_a_directory_of_apache_kafka(tmp_path: Path, request: pytest.FixtureRequ
     assert_no_complaints(tmp_path)
 
 
-def test_a_directory_of_ours(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@versions
+def test_a_directory_of_ours(tmp_path: Path, request: pytest.FixtureRequest, version: str) -> None:
     """We write, Kafka reads and writes, we read."""
-    kafka = KafkaBroker(fetch_or_skip(), tmp_path, BrokerOptions())
+    kafka = KafkaBroker(fetch_or_skip(version), tmp_path, BrokerOptions())
     ours = MoldauBroker(tmp_path)
+    formatted = command(
+        *("storage", "format", "--data", str(ours.data)),
+        *("--release-version", version.rpartition(".")[0]),
+        home=tmp_path,
+    )
+    assert formatted[0] == 0, formatted
     try:
         with ours:
             writer = Writer(request, ours.bootstrap_servers)

@@ -12,7 +12,7 @@ from moldau.client.sync import Admin
 from moldau.ids import format_uuid
 from moldau.testing.cluster import Cluster
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import run_tool
 
@@ -24,7 +24,7 @@ QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 @pytest.fixture(scope="module")
 def kafka() -> ApacheKafka:
-    return fetch_or_skip()
+    return fetch_or_skip(NEWEST)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_kafka_features_raises_kraft_version_of_static_voters(
         lambda: shell("cluster", "features", "--upgrade", "kraft.version=1", "--dry-run").code == 0
     )
 
-    told = run_tool(kafka, FEATURES, *at, "upgrade", "--release-version", "4.3")
+    told = run_tool(kafka, FEATURES, *at, "upgrade", "--release-version", "4.4")
 
     assert "kraft.version was upgraded to 1." in told
     controller = ("--bootstrap-controller", f"localhost:{cluster.ports[3]}")

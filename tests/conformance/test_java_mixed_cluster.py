@@ -15,7 +15,7 @@ import pytest
 
 from moldau.runtime.node_processes import NodeProcess, free_ports
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 
@@ -54,10 +54,14 @@ class OurNode:
     @classmethod
     @contextmanager
     def started(
-        cls, folder: Path, number: int, cluster_id: str, ports: tuple[int, int]
+        cls, folder: Path, number: int, cluster: tuple[str, str], ports: tuple[int, int]
     ) -> Iterator[OurNode]:
+        """`cluster` is its id and its release."""
         node = cls(folder, number, *ports)
-        words = ["--standalone"] if number == CONTROLLER else []
+        cluster_id, release = cluster
+        words = ["--release-version", release]
+        if number == CONTROLLER:
+            words.append("--standalone")
         done = Shell("")(
             *("storage", "format", "--config", str(node._settings)),
             *("--cluster-id", cluster_id, *words),
@@ -154,9 +158,13 @@ def live(mixed: Mixed, guest: OurNode | KafkaBroker, host: int) -> None:
     mixed.check()
 
 
-@pytest.fixture(scope="module")
-def kafka() -> ApacheKafka:
-    return fetch_or_skip()
+@pytest.fixture(scope="module", params=[VERSION, NEWEST])
+def kafka(request: pytest.FixtureRequest) -> ApacheKafka:
+    return fetch_or_skip(request.param)
+
+
+def release_of(kafka: ApacheKafka) -> str:
+    return kafka.version.rpartition(".")[0]
 
 
 def joining(port: int) -> dict[str, str]:
@@ -169,11 +177,12 @@ def joining(port: int) -> dict[str, str]:
 
 def test_a_broker_of_kafka_joins_a_controller_of_ours(kafka: ApacheKafka, tmp_path: Path) -> None:
     controller_port, port, their_port = free_ports(3)
+    cluster = CLUSTER_ID, release_of(kafka)
     with ExitStack() as nodes:
         for number, own_port in ((CONTROLLER, controller_port), (OURS, port)):
             ports = controller_port, own_port
             ours = nodes.enter_context(
-                OurNode.started(tmp_path / str(number), number, CLUSTER_ID, ports)
+                OurNode.started(tmp_path / str(number), number, cluster, ports)
             )
         listeners = {"listeners": f"PLAINTEXT://{HOST}:{their_port}"}
         options = BrokerOptions(node_id=THEIRS, properties=joining(controller_port) | listeners)
@@ -191,7 +200,6 @@ def test_a_broker_of_ours_joins_a_controller_of_kafka(kafka: ApacheKafka, tmp_pa
     with ExitStack() as nodes:
         theirs = nodes.enter_context(KafkaBroker.started(kafka, tmp_path / "theirs", options))
         ports = theirs.controller_port, port
-        ours = nodes.enter_context(
-            OurNode.started(tmp_path / "ours", OURS, theirs.cluster_id, ports)
-        )
+        cluster = theirs.cluster_id, release_of(kafka)
+        ours = nodes.enter_context(OurNode.started(tmp_path / "ours", OURS, cluster, ports))
         live(Mixed(ours, theirs), ours, THEIRS)

@@ -15,7 +15,7 @@ from tests.conformance.clients import client_of
 from tests.conformance.nodes import Nodes
 from tests.conformance.nodes import nodes as nodes
 from tests.conformance.records import FIRST_TIMESTAMP_MS, Record, stored
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 
 pytestmark = pytest.mark.real
@@ -94,16 +94,14 @@ def test_kafka_topics(tool: FileTools) -> None:
     assert "tool-topics" not in tool(TOPICS, "--list").split()
 
 
-def test_kafka_features_goes_to_the_release_that_the_cluster_has(
-    kafka: ApacheKafka, tmp_path: Path
-) -> None:
+def test_kafka_features_goes_to_the_release_that_the_cluster_has(tmp_path: Path) -> None:
     """The tool names kraft.version with every release, also at its present level. A broker of its
     own: other tests have Streams groups on the session's."""
     with MoldauBroker(tmp_path) as own:
-        tool = Tools(kafka, own.bootstrap_servers)
-        told = tool(FEATURES, "upgrade", "--release-version", "4.3")
+        tool = Tools(fetch_or_skip(NEWEST), own.bootstrap_servers)
+        told = tool(FEATURES, "upgrade", "--release-version", "4.4")
         assert "kraft.version was upgraded to 1." in told
-        assert "metadata.version was upgraded to 30." in told
+        assert "metadata.version was upgraded to 33." in told
         unserved = tool(FEATURES, "downgrade", "--feature=streams.version=0")
         assert "streams.version was downgraded to 0." in unserved
 
@@ -196,9 +194,10 @@ def test_the_cluster_is_described(tool: FileTools) -> None:
     endpoints = tool.offline(cluster, "list-endpoints", *bootstrap)
     assert f"127.0.0.1  {tool.moldau.port}" in re.sub(r"[ \t]+", "  ", endpoints)
 
-    features = tool("org.apache.kafka.tools.FeatureCommand", "describe")
+    newest = Tools(fetch_or_skip(NEWEST), tool.bootstrap_servers)
+    features = newest("org.apache.kafka.tools.FeatureCommand", "describe")
     levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", features))
-    assert levels["metadata.version"] == "4.3-IV0"
+    assert levels["metadata.version"] == "4.4-IV2"
     assert levels["kraft.version"] == "1"
 
     quorum = "org.apache.kafka.tools.MetadataQuorumCommand"

@@ -40,7 +40,7 @@ def test_features_are_told_as_supported_and_as_finalized() -> None:
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
-        "metadata.version": (7, 30),
+        "metadata.version": (7, 33),
         "share.version": (0, 2),
         "streams.version": (0, 1),
         "transaction.version": (0, 2),
@@ -49,8 +49,8 @@ def test_features_are_told_as_supported_and_as_finalized() -> None:
     assert finalized == {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "metadata.version": 30,
-        "share.version": 1,
+        "metadata.version": 33,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.levels import SHARE_VERSION
+from moldau.broker.controller.levels import METADATA_VERSION, SHARE_VERSION
 from moldau.broker.controller.metadata_batches import decode_records
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
@@ -43,7 +43,8 @@ def on_kafkas_footing(footing: Footing) -> Administered:
     administered.node.cluster_id = footing.cluster_id
     administered.node.settings = settings.overlaid(*layers)
     administered.node.endpoints = footing.endpoints
-    administered.node.features = {**administered.node.features, SHARE_VERSION: Versions(0, 1)}
+    older = {METADATA_VERSION: Versions(7, 30), SHARE_VERSION: Versions(0, 1)}
+    administered.node.features = {**administered.node.features, **older}
     return administered
 
 

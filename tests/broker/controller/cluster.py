@@ -45,7 +45,7 @@ from moldau.runtime.files import OpenFiles
 R = TypeVar("R", bound=Response)
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAw"
 FEATURES = {
-    "metadata.version": (7, 30),
+    "metadata.version": (7, 33),
     "kraft.version": (0, 1),
     "group.version": (0, 1),
     "transaction.version": (0, 2),

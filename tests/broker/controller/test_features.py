@@ -1,4 +1,4 @@
-"""Features move between levels; codes are those that Apache Kafka 4.3.1 gave."""
+"""Features move between levels; codes are those that Apache Kafka 4.4.0 gave."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from moldau.protocol.messages.update_features import (
 from tests.broker.controller.cluster import Cluster
 
 NEW = {
-    "metadata.version": 30,
+    "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }
@@ -52,7 +52,7 @@ def update(
     return answer
 
 
-def test_a_new_cluster_has_the_levels_of_4_3() -> None:
+def test_a_new_cluster_has_the_levels_of_4_4() -> None:
     assert Cluster().image.features.levels == NEW
 
 
@@ -70,10 +70,12 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
 @pytest.mark.parametrize(
     ("name", "level", "kind", "code"),
     [
-        ("metadata.version", 30, 1, 0),
-        ("metadata.version", 31, 1, 95),
-        ("metadata.version", 29, 1, 95),
-        ("metadata.version", 29, 2, 95),
+        ("metadata.version", 33, 1, 0),
+        ("metadata.version", 34, 1, 95),
+        ("metadata.version", 32, 1, 95),
+        ("metadata.version", 32, 2, 95),
+        ("metadata.version", 32, 3, 95),
+        ("metadata.version", 30, 2, 95),
         ("metadata.version", 6, 3, 95),
         ("metadata.version", 0, 3, 95),
         ("metadata.version", 28, 3, 95),
@@ -94,7 +96,8 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
         ("kraft.version", 0, 2, 0),
         ("eligible.leader.replicas.version", 0, 2, 0),
         ("share.version", 0, 2, 0),
-        ("share.version", 1, 1, 0),
+        ("share.version", 1, 1, 95),
+        ("share.version", 1, 2, 0),
         ("share.version", 2, 1, 0),
         ("share.version", 3, 1, 95),
     ],
@@ -134,7 +137,7 @@ def test_a_downgrade_to_a_newer_release_changes_nothing(kind: int) -> None:
     lowered = ("share.version", "eligible.leader.replicas.version")
     assert update(cluster, *((name, 0, 2) for name in lowered)).error_code == 0
     levels = cluster.image.features.levels
-    answer = update(cluster, *((name, level, kind) for name, level in default_levels(30).items()))
+    answer = update(cluster, *((name, level, kind) for name, level in default_levels(33).items()))
     assert answer.error_code == 95
     assert cluster.image.features.levels == levels
 
@@ -172,14 +175,18 @@ def test_names_of_metadata_versions() -> None:
     assert METADATA_VERSION_NAMES[7] == "3.3-IV3"
     assert METADATA_VERSION_NAMES[23] == "4.0-IV1"
     assert METADATA_VERSION_NAMES[30] == "4.3-IV0"
+    assert METADATA_VERSION_NAMES[33] == "4.4-IV2"
     assert metadata_version_level("4.0-IV1") == 23
     assert metadata_version_level("4.0") == 25
+    assert metadata_version_level("4.4") == 33
     assert metadata_version_level("9.9") is None
     assert default_levels(24) == {
         "metadata.version": 24,
         "group.version": 1,
         "transaction.version": 2,
     }
+    assert default_levels(30) == NEW | {"metadata.version": 30, "share.version": 1}
+    assert default_levels(31) == NEW | {"metadata.version": 31}
 
 
 def test_a_level_that_cannot_be_is_refused_before_there_is_a_cluster() -> None:

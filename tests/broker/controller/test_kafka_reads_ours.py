@@ -12,6 +12,7 @@ import pytest
 from moldau.broker.controller.bootstrap import birth_records, bootstrap_records
 from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.levels import metadata_version_level
 from moldau.broker.controller.metadata_batches import (
     encode_records,
     replay_batches,
@@ -24,7 +25,7 @@ from moldau.runtime.real_files import RealFiles
 from tests.broker.controller.cluster import CLUSTER_ID, Cluster, schema, topic
 from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import SMALL_JVM, TOOL_JVM
 
 pytestmark = pytest.mark.real
@@ -41,20 +42,22 @@ def run(kafka: ApacheKafka, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def kafka() -> ApacheKafka:
-    return fetch_or_skip()
+@pytest.fixture(scope="module", params=[VERSION, NEWEST])
+def kafka(request: pytest.FixtureRequest) -> ApacheKafka:
+    return fetch_or_skip(request.param)
 
 
-def written(folder: Path, controller_port: int = 19093) -> Path:
-    """A cluster's directory: formatted, some topics in the log, a snapshot of it."""
+def written(kafka: ApacheKafka, folder: Path, controller_port: int = 19093) -> Path:
+    """A cluster's directory: formatted for that release, some topics in the log, a snapshot."""
     files = RealFiles()
+    level = metadata_version_level(kafka.version.rpartition(".")[0])
+    assert level is not None
     plan = Plan(
         CLUSTER_ID,
         1,
         (str(folder),),
         str(folder),
-        tuple(bootstrap_records()),
+        tuple(bootstrap_records(level)),
         (("CONTROLLER", "127.0.0.1", controller_port),),
     )
     format_storage(files, plan, Random(1), NOW)
@@ -66,7 +69,7 @@ def written(folder: Path, controller_port: int = 19093) -> Path:
     cluster.create(topic("orders", 3, configs={"retention.ms": "5"}))
     birth = birth_records(controller.image, rules, read_bootstrap(files, str(folder)))
     for records in (birth, cluster.log[len(birth) :]):
-        quorum.append(encode_records(records, 30, NOW), NOW)
+        quorum.append(encode_records(records, level, NOW), NOW)
         controller.image.replay_all(records)
         quorum.flush()
     keeping.write_snapshot(
@@ -77,7 +80,7 @@ def written(folder: Path, controller_port: int = 19093) -> Path:
 
 
 def test_the_log_dump_tool_decodes_log_and_snapshots(kafka: ApacheKafka, tmp_path: Path) -> None:
-    folder = written(tmp_path)
+    folder = written(kafka, tmp_path)
     names = sorted(each for each in folder.iterdir() if each.suffix in (".log", ".checkpoint"))
     assert len(names) == 3
     tool = "org.apache.kafka.tools.DumpLogSegments"
@@ -110,7 +113,7 @@ def settings_for(folder: Path, client_port: int, controller_port: int) -> Path:
 
 
 def test_the_storage_tool_knows_our_directory(kafka: ApacheKafka, tmp_path: Path) -> None:
-    written(tmp_path)
+    written(kafka, tmp_path)
     settings = settings_for(tmp_path, 19092, 19093)
     told = run(kafka, "kafka.tools.StorageTool", "info", "-c", str(settings))
     assert CLUSTER_ID in told
@@ -127,7 +130,7 @@ def free_port() -> int:
 @pytest.mark.slow
 def test_kafka_goes_on_where_our_controller_stopped(kafka: ApacheKafka, tmp_path: Path) -> None:
     client_port, controller_port = free_port(), free_port()
-    written(tmp_path, controller_port)
+    written(kafka, tmp_path, controller_port)
     settings = settings_for(tmp_path, client_port, controller_port)
     command = [*kafka.command("-Xmx300m", *SMALL_JVM), "kafka.Kafka", str(settings)]
     with (tmp_path / "out").open("wb") as out:

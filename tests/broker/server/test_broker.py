@@ -248,7 +248,7 @@ def test_api_versions_name_the_cluster_features(arena: str) -> None:
 
             assert answer.error_code == ErrorCode.NONE
             levels = {each.name: each.max_version_level for each in answer.finalized_features}
-            assert levels["metadata.version"] == 30
+            assert levels["metadata.version"] == 33
             assert levels["kraft.version"] == 1
 
     play(arena, scenario)

@@ -142,7 +142,7 @@ def test_a_changed_feature_is_seen_by_the_admin_that_changed_it(broker: Broker) 
         def level() -> int:
             return admin.describe_features().get("share.version", 0)
 
-        assert level() == 1
+        assert level() == 2
         admin.update_features({"share.version": 0}, downgrade=Downgrade.SAFE)
         eventually(lambda: level() == 0)
         admin.update_features({"share.version": 1})

@@ -33,7 +33,7 @@ class LevelRange(NamedTuple):
 
 
 METADATA_VERSION_LOWEST: Final = 7
-METADATA_VERSION_NEWEST: Final = 30
+METADATA_VERSION_NEWEST: Final = 33
 
 SUPPORTED: Final[Mapping[str, LevelRange]] = {
     METADATA_VERSION: LevelRange(METADATA_VERSION_LOWEST, METADATA_VERSION_NEWEST),
@@ -58,6 +58,7 @@ _RELEASES: Final = (
     ("4.1", 0, 1),
     ("4.2", 0, 1),
     ("4.3", 0, 0),
+    ("4.4", 0, 2),
 )
 METADATA_VERSION_NAMES: Final[Mapping[int, str]] = dict(
     enumerate(
@@ -71,12 +72,13 @@ METADATA_VERSION_NAMES: Final[Mapping[int, str]] = dict(
 )
 assert METADATA_VERSION_NEWEST in METADATA_VERSION_NAMES
 
-# The levels that a new cluster starts with at each metadata.version: (feature, since, level). Level
-# 2 of share.version comes with 4.4-IV0, which is not supported: a node of 4.3 could not join.
+# The levels that a new cluster starts with at each metadata.version: (feature, since, level), a
+# later row of a feature after an earlier one.
 _DEFAULTS: Final = (
     (ELR_VERSION, 26, 1),
     (GROUP_VERSION, 22, 1),
     (SHARE_VERSION, 28, 1),
+    (SHARE_VERSION, 31, 2),
     (STREAMS_VERSION, 29, 1),
     (TRANSACTION_VERSION, 24, 2),
 )
@@ -89,7 +91,7 @@ _ELR_SINCE: Final = 23
 _CORDONED_SINCE: Final = 30
 
 # The levels that changed the meaning of records. No downgrade crosses one of them.
-_RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
+_RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
 
 
 def metadata_version_level(name: str) -> int | None:
