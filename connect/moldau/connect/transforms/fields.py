@@ -121,25 +121,35 @@ class HoistFieldValue(HoistField):
     java_names = (JAVA_PACKAGE + "HoistField$Value",)
 
 
-class ValueToKeyConfig(NullReplacement):
+class ValueToKeyConfig(NullReplacement, WithPaths):
     """Settings of ValueToKey."""
 
     fields_: list[str] = key("fields", doc="The fields of the value.", importance="high")
 
     def check(self) -> Iterable[Problem]:
-        if "fields" not in self.wrong:
-            yield from names_of("fields", self.fields_)
+        if "fields" in self.wrong:
+            return
+        yield from names_of("fields", self.fields_)
+        for path in self.fields_ if "field.syntax.version" not in self.wrong else ():
+            try:
+                parse_path(path, self.field_syntax_version)
+            except ValueError as error:
+                yield Problem("fields", str(error))
 
 
 class ValueToKey(Transformation):
-    """Replaces the key by a struct or map of fields of the value."""
+    """Replaces the key by a struct or map of fields of the value. A nested field has its path as
+    its name there."""
 
     java_names = (JAVA_PACKAGE + "ValueToKey",)
     config_model = ValueToKeyConfig
 
     def configure(self, props: Mapping[str, str]) -> None:
         config = ValueToKeyConfig.of(props)
-        self._fields = list(dict.fromkeys(config.fields_))
+        syntax = config.field_syntax_version
+        self._paths = {name: parse_path(name, syntax) for name in config.fields_}
+        self._is_nested = any(len(path) > 1 for path in self._paths.values())
+        self._replace = config.replace_null_with_default
         self._rows = StructReader(config.replace_null_with_default)
         self._plans = BySchema(self._plan)
 
@@ -148,23 +158,35 @@ class ValueToKey(Transformation):
         copy = record.copy()
         if record.value_schema is None:
             value = require_map(record.value, purpose)
-            copy.key_schema, copy.key = None, {name: value.get(name) for name in self._fields}
+            copy.key_schema = None
+            copy.key = {name: value_in_map(value, path) for name, path in self._paths.items()}
             return copy
         struct = require_struct(record.value, purpose)
-        schema, positions = self._plans(struct.schema)
-        row = self._rows.of(struct)
-        copy.key_schema = schema
-        copy.key = Struct.of_row(schema, [row[position] for position in positions])
+        copy.key_schema, positions = self._plans(struct.schema)
+        copy.key = self._key(struct, copy.key_schema, positions)
         return copy
 
+    def _key(self, struct: Struct, schema: Schema, positions: list[int]) -> Struct:
+        if not self._is_nested:
+            row = self._rows.of(struct)
+            return Struct.of_row(schema, [row[position] for position in positions])
+        # A part of a path may be null where the field at its end may not.
+        paths = self._paths.items()
+        values = {name: value_in_struct(struct, path, self._replace) for name, path in paths}
+        return Struct(schema, values).validate()
+
     def _plan(self, schema: Schema) -> tuple[Schema, list[int]]:
-        fields = []
-        for name in self._fields:
-            field = schema.field(name)
-            if field is None:
+        """Return the schema of the key, and where the fields are if none is nested."""
+        found = {}
+        for name, path in self._paths.items():
+            part = schema_at(schema, path)
+            if part is None:
                 raise DataError(f"Field does not exist: {name}")
-            fields.append(field)
-        return Schema.struct({f.name: f.schema for f in fields}), [f.position for f in fields]
+            found[name] = part
+        positions = (
+            [] if self._is_nested else [schema.positions[p[0]] for p in self._paths.values()]
+        )
+        return Schema.struct(found), positions
 
 
 class FlattenConfig(ConfigModel):
