@@ -36,6 +36,8 @@ OF_KAFKA_4_4: Final = frozenset(
         "StreamsGroupTopologyDescriptionUpdateRequest",
         "StreamsGroupTopologyDescriptionUpdateResponse",
         "StreamsGroupMetadataValue",
+        *("UnregisterControllerRequest", "UnregisterControllerResponse"),
+        "UnregisterControllerRecord",
     )
 )
 """The messages that are declared as Kafka 4.4.0 has them."""

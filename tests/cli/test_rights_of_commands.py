@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "quorum status": "quorum status",
     "quorum add": "quorum add 9 --at CONTROLLER://localhost:1",
     "quorum remove": "quorum remove 9",
+    "quorum unregister": "quorum unregister 9",
     "quota list": "quota list",
     "quota set": "quota set --user bob producer_byte_rate=1000000",
     "quota remove": "quota remove --user bob producer_byte_rate",

@@ -107,6 +107,7 @@ KAFKA = """
 91 AlterShareGroupOffsets 0 0+ b
 92 DeleteShareGroupOffsets 0 0+ b
 93 StreamsGroupTopologyDescriptionUpdate 0 0+ b
+94 UnregisterController 0 0+ bc
 """
 
 LISTENERS = {"b": "broker", "c": "controller"}
@@ -142,7 +143,7 @@ def test_the_index_has_the_apis_of_kafka_and_no_others() -> None:
         tuple(row[:2]) for row in ROWS
     ]
     assert set(API).isdisjoint(RESERVED)
-    assert sorted({*API, *RESERVED}) == list(range(94))
+    assert sorted({*API, *RESERVED}) == list(range(95))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
@@ -166,7 +167,7 @@ def test_an_api_is_found_by_key_and_by_name() -> None:
         assert response_class(entry.key) is response_class(entry.name)
 
 
-@pytest.mark.parametrize("unknown", [-1, 4, 7, 94, 32767, "LeaderAndIsr", "fetch", ""])
+@pytest.mark.parametrize("unknown", [-1, 4, 7, 95, 32767, "LeaderAndIsr", "fetch", ""])
 def test_what_is_no_api_is_not_found(unknown: int | str) -> None:
     for find in (api, request_class, response_class):
         with pytest.raises(KeyError):
@@ -175,7 +176,7 @@ def test_what_is_no_api_is_not_found(unknown: int | str) -> None:
 
 def test_each_schema_is_found_by_its_name() -> None:
     names = list(schema_names())
-    assert len(names) == len(set(names)) == 95
+    assert len(names) == len(set(names)) == 96
     for name in names:
         assert schema_class(name).spec.name == name
     with pytest.raises(KeyError):

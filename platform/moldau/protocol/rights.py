@@ -135,6 +135,7 @@ NEEDED_RIGHTS: Final[Mapping[int, tuple[Right, ...]]] = {
     91: (READ_GROUP, READ_TOPIC),
     92: (DELETE_GROUP, READ_TOPIC),
     93: (READ_GROUP,),
+    94: (ALTER_CLUSTER,),
     **dict.fromkeys((20001, 20002), (ALTER_CLUSTER,)),
     20003: (ALTER_TOPIC,),
 }

@@ -75,6 +75,7 @@ FORWARDED = {
     64,
     80,
     81,
+    94,
 }
 """Those of our APIs that Kafka's brokers forward to the controller, and our own one."""
 

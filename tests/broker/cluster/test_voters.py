@@ -72,6 +72,59 @@ def test_a_quorum_of_one_grows_to_three_and_loses_its_first_voter() -> None:
         assert not brokers.failures
 
 
+def registered(brokers: SimulatedBrokers, number: int) -> set[int]:
+    """The controllers that the metadata of a node has."""
+    running, keeping = brokers.running, brokers.keeping
+    image = keeping[number].image if number in keeping else running[number].node.image
+    return set(image.brokers.controllers)
+
+
+def unregister(brokers: SimulatedBrokers, node: int) -> list[ErrorCode]:
+    """Unregister a controller, and return the error if there is one."""
+    refused: list[ErrorCode] = []
+
+    async def ask(runtime: Runtime) -> None:
+        async with Admin(runtime=runtime, bootstrap_servers=brokers.bootstrap_servers) as admin:
+            try:
+                await admin.unregister_controller(node)
+            except KafkaError as error:
+                refused.append(error.code)
+
+    brokers.run(ask)
+    return refused
+
+
+@pytest.mark.parametrize(("count", "controllers"), [(1, 3), (3, 0)])
+def test_a_controller_is_forgotten_for_good_only_when_it_is_gone(
+    count: int, controllers: int
+) -> None:
+    with new_world(4) as world:
+        brokers = SimulatedBrokers(world, count, controllers=controllers)
+        brokers.await_up()
+        ids = set(brokers.controller_ids if controllers else brokers.broker_ids)
+        world.run_until(lambda: registered(brokers, min(ids)) == ids, within=10)
+        active = brokers.controller()
+        leaving, other = sorted(ids - {active})
+        assert unregister(brokers, active) == [ErrorCode.INVALID_REQUEST]
+        assert unregister(brokers, 999) == [ErrorCode.CONTROLLER_ID_NOT_REGISTERED]
+        assert unregister(brokers, leaving) == []
+        world.run_until(lambda: registered(brokers, active) == ids, within=5)
+        brokers.kill(leaving)
+        world.run_for(2)
+        assert unregister(brokers, leaving) == []
+        world.run_for(5)
+        for number in (active, other):
+            assert registered(brokers, number) == ids - {leaving}
+            brokers.kill(number)
+            brokers.start(number)
+        brokers.await_up(active, other)
+        world.run_for(5)
+        assert registered(brokers, other) == ids - {leaving}, "nor does a restart bring it back"
+        brokers.start(leaving)
+        world.run_until(lambda: registered(brokers, other) == ids, within=20)
+        assert not brokers.failures
+
+
 def test_a_controller_with_another_disk_is_no_voter_until_it_is_added_anew() -> None:
     with new_world(2) as world:
         brokers = SimulatedBrokers(world, 1, controllers=3, first_voter=101)
@@ -127,6 +180,8 @@ def test_voters_come_and_go_under_faults(seed: int) -> None:
                         quorum = await admin.describe_quorum()
                         ids = [each.node_id for each in quorum.voters]
                         others = sorted(set(brokers.controller_ids) - set(ids))
+                        if random.random() < 0.2:
+                            await admin.unregister_controller(random.choice(brokers.controller_ids))
                         if others and (len(ids) < 3 or random.random() < 0.5):
                             await add(admin, random.choice(others))
                         elif len(ids) > 2:
@@ -145,6 +200,7 @@ def test_voters_come_and_go_under_faults(seed: int) -> None:
         world.run_for(3)
         brokers.run(maker.check, "auditor")
         assert len(changes) > 3
+        assert registered(brokers, 1) == set(brokers.controller_ids), "all of them run"
         assert not brokers.failures, brokers.failures
 
 

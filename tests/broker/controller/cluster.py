@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import TypeVar
 
@@ -31,6 +32,11 @@ from moldau.protocol.messages.broker_registration import (
     Feature,
     Listener,
 )
+from moldau.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from moldau.protocol.messages.controller_registration import Feature as ControllerFeature
 from moldau.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -120,6 +126,23 @@ class Cluster:
         assert isinstance(outcome.response, answer)
         outcome.response.encode(last)
         return outcome.response
+
+    def register_controller(
+        self, controller_id: int, changes: Mapping[str, tuple[int, int]] | None = None
+    ) -> ControllerRegistrationResponse:
+        """A controller registers, with an incarnation of its own and changes of its features."""
+        features = FEATURES | dict(changes or {})
+        request = ControllerRegistrationRequest(
+            controller_id=controller_id,
+            incarnation_id=self.random.randbytes(16),
+            zk_migration_ready=False,
+            listeners=[],
+            features=[
+                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in features.items()
+            ],
+        )
+        return self.ask(request, ControllerRegistrationResponse)
 
     def register(self, broker_id: int, /, **changes: object) -> BrokerRegistrationResponse:
         """A registration as a broker sends it, with changes."""

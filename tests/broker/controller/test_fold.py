@@ -36,6 +36,10 @@ from moldau.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from moldau.protocol.messages.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 from moldau.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -58,6 +62,7 @@ from tests.broker.controller.cluster import Cluster, topic
 
 Step = tuple[str, int, int]
 OF_BROKERS = ("register", "beat", "fence", "stop", "wait", "leave", "ids")
+OF_CONTROLLERS = ("controller", "forget")
 KINDS = ("create", "delete", "grow", "config", "feature", "elect", *OF_BROKERS)
 NAMES = ("a.b", "a_b", "c")
 CONFIGS = ("retention.ms", "min.insync.replicas", "unclean.leader.election.enable")
@@ -80,6 +85,7 @@ steps = st.lists(
                 "leave",
                 "ids",
                 "elect",
+                *OF_CONTROLLERS,
             ]
         ),
         st.integers(0, 2),
@@ -104,6 +110,8 @@ def take(cluster: Cluster, event: Step) -> None:
     name = NAMES[which]
     if kind in OF_BROKERS:
         take_of_broker(cluster, kind, which)
+    elif kind in OF_CONTROLLERS:
+        take_of_controller(cluster, kind, which)
     elif kind == "create":
         cluster.create(topic(name, how + 1, which + 1))
     elif kind == "delete":
@@ -132,6 +140,20 @@ def take(cluster: Cluster, event: Step) -> None:
     else:
         elected = ElectLeadersRequest(election_type=how % 2, topic_partitions=None)
         cluster.ask(elected, ElectLeadersResponse)
+
+
+def take_of_controller(cluster: Cluster, kind: str, controller_id: int) -> None:
+    controllers = cluster.image.brokers.controllers
+    was_known = controller_id in controllers
+    if kind == "controller":
+        assert cluster.register_controller(controller_id).error_code == 0
+        assert controller_id in controllers
+        return
+    request = UnregisterControllerRequest(controller_id=controller_id)
+    answer = cluster.ask(request, UnregisterControllerResponse)
+    is_active = controller_id == cluster.rules.node_id
+    assert answer.error_code == (42 if is_active else 0 if was_known else 136)
+    assert (controller_id in controllers) == (is_active and was_known)
 
 
 def take_of_broker(cluster: Cluster, kind: str, broker_id: int) -> None:

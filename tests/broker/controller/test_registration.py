@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.controller.image import Image
+from moldau.errors import CorruptLog
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -15,6 +16,17 @@ from moldau.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from moldau.protocol.messages.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
+from moldau.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from moldau.protocol.schemas.broker_log import UnregisterControllerRecord
+from moldau.protocol.schemas.metadata_log import FeatureLevelRecord
 from tests.broker.controller.cluster import Cluster, topic
 
 SESSION_MS = 9_000
@@ -138,6 +150,61 @@ def test_leaving_for_good_needs_to_be_known() -> None:
     again = cluster.ask(UnregisterBrokerRequest(broker_id=1), UnregisterBrokerResponse)
     assert again.error_code == 102
     cluster.check_fold()
+
+
+def unregister(cluster: Cluster, controller_id: int) -> int:
+    request = UnregisterControllerRequest(controller_id=controller_id)
+    return cluster.ask(request, UnregisterControllerResponse).error_code
+
+
+def test_a_controller_leaves_for_good_and_no_snapshot_has_it() -> None:
+    cluster = Cluster(1)
+    for controller_id in (1, 101):
+        assert cluster.register_controller(controller_id).error_code == 0
+    assert unregister(cluster, 9) == 136
+    assert unregister(cluster, -1) == 136
+    assert unregister(cluster, 1) == 42, "it decides this itself"
+    assert unregister(cluster, 101) == 0
+    assert unregister(cluster, 101) == 136
+    assert set(cluster.image.copy().brokers.controllers) == {1}
+    cluster.check_fold()
+    cluster.register_controller(101)
+    assert set(cluster.image.copy().brokers.controllers) == {1, 101}
+    cluster.check_fold()
+
+
+@pytest.mark.parametrize(("level", "registered", "left"), [(32, 0, 35), (15, 0, 35), (14, 35, 35)])
+def test_controllers_come_and_leave_from_their_levels_on(
+    level: int, registered: int, left: int
+) -> None:
+    cluster = Cluster()
+    cluster.append([FeatureLevelRecord(name="metadata.version", feature_level=level)])
+    before = len(cluster.log)
+    assert cluster.register_controller(101).error_code == registered
+    assert unregister(cluster, 101) == left
+    assert unregister(cluster, 9) == left
+    assert len(cluster.log) == before + (not registered)
+    cluster.append([FeatureLevelRecord(name="metadata.version", feature_level=33)])
+    assert unregister(cluster, 101) == (136 if registered else 0)
+
+
+def test_an_old_controller_holds_a_feature_back_until_it_is_unregistered() -> None:
+    cluster = Cluster(1)
+    cluster.append([FeatureLevelRecord(name="share.version", feature_level=1)])
+    raised = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature="share.version", max_version_level=2, upgrade_type=1)
+        ]
+    )
+    cluster.register_controller(101, {"share.version": (0, 1)})
+    assert cluster.ask(raised, UpdateFeaturesResponse).error_code == 95
+    assert unregister(cluster, 101) == 0
+    assert cluster.ask(raised, UpdateFeaturesResponse).error_code == 0
+
+
+def test_a_record_about_a_controller_that_is_not_there_is_corrupt() -> None:
+    with pytest.raises(CorruptLog):
+        Image().replay(UnregisterControllerRecord(controller_id=1))
 
 
 def test_producer_ids_come_in_blocks_and_never_twice() -> None:

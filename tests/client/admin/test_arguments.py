@@ -294,6 +294,7 @@ METHODS: Final[Mapping[str, Mapping[str, Argument]]] = {
     "remove_voter": {"node": VOTER, "directory_id": DIRECTORY},
     "supported_features": {"broker": BROKER},
     "unregister_broker": {"broker": Argument(1, BROKER.words, (*BROKER.bad, None))},
+    "unregister_controller": {"controller": VOTER},
     "update_features": {
         "levels": Argument(
             {"x": 1},

@@ -158,6 +158,7 @@ APIS: Final[Mapping[int, Api]] = {
     91: Api(share_offsets.serve_alter),
     92: Api(share_offsets.serve_delete),
     93: Api(streams_group.serve_topology_description),
+    94: _decided(),
     20001: _decided(),
     20002: Api(restore_records.serve),
     20003: Api(copy_segments.serve),

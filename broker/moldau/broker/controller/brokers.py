@@ -30,6 +30,7 @@ from moldau.protocol.schemas.broker_log import (
     RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 
 _UNFENCED: Final = -1
@@ -105,6 +106,7 @@ class Brokers:
         UnfenceBrokerRecord,
         BrokerRegistrationChangeRecord,
         RegisterControllerRecord,
+        UnregisterControllerRecord,
     )
 
     __slots__ = ("by_id", "controllers")
@@ -142,6 +144,8 @@ class Brokers:
                 self._change(record)
             case RegisterControllerRecord():
                 self.controllers[record.controller_id] = _controller_of(record)
+            case UnregisterControllerRecord():
+                self._unregister_controller(record.controller_id)
             case _:
                 raise AssertionError(f"{record!r} is not about a node")
 
@@ -155,6 +159,10 @@ class Brokers:
                 registered_epoch=None if broker is None else broker.broker_epoch,
             )
         return broker
+
+    def _unregister_controller(self, controller_id: int) -> None:
+        if self.controllers.pop(controller_id, None) is None:
+            raise CorruptLog("a controller that is not registered leaves", id=controller_id)
 
     def _change(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._current(record.broker_id, record.broker_epoch)

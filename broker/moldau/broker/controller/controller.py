@@ -76,6 +76,7 @@ from moldau.protocol.messages.list_partition_reassignments import (
 from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from moldau.protocol.messages.restore_topic import RestoreTopicRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.protocol.messages.unregister_controller import UnregisterControllerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
 MOST: Final = 1000
@@ -332,5 +333,8 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     ControllerRegistrationRequest: lambda at, request, _, __: registration.register_controller(
         at.image, request
+    ),
+    UnregisterControllerRequest: lambda at, request, _, __: registration.unregister_controller(
+        at.image, at.rules, request
     ),
 }

@@ -86,9 +86,12 @@ _DEFAULTS: Final = (
 _MIGRATION_SINCE: Final = 8
 _SCRAM_SINCE: Final = 11
 _DELEGATION_TOKENS_SINCE: Final = 14
+_CONTROLLERS_SINCE: Final = 15
 _DIRECTORIES_SINCE: Final = 17
 _ELR_SINCE: Final = 23
 _CORDONED_SINCE: Final = 30
+_NETWORKS_SINCE: Final = 32
+_CONTROLLERS_LEAVE_SINCE: Final = 33
 
 # The levels that changed the meaning of records. No downgrade crosses one of them.
 _RECORDS_CHANGED_AT: Final = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
@@ -129,6 +132,21 @@ def supports_scram(metadata_version: int) -> bool:
 def supports_delegation_tokens(metadata_version: int) -> bool:
     """Whether the metadata log may hold delegation tokens."""
     return metadata_version >= _DELEGATION_TOKENS_SINCE
+
+
+def supports_controllers(metadata_version: int) -> bool:
+    """Whether controllers are recorded (KIP-919)."""
+    return metadata_version >= _CONTROLLERS_SINCE
+
+
+def supports_leaving_controllers(metadata_version: int) -> bool:
+    """Whether it can be recorded that a controller is gone for good."""
+    return metadata_version >= _CONTROLLERS_LEAVE_SINCE
+
+
+def supports_networks(metadata_version: int) -> bool:
+    """Whether the hosts of access rules may be networks."""
+    return metadata_version >= _NETWORKS_SINCE
 
 
 def supports_directories(metadata_version: int) -> bool:

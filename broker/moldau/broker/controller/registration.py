@@ -28,8 +28,10 @@ from moldau.broker.controller.elections import (
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.levels import (
     KRAFT_VERSION,
+    supports_controllers,
     supports_cordoned_directories,
     supports_directories,
+    supports_leaving_controllers,
 )
 from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.rules import Rules
@@ -52,6 +54,10 @@ from moldau.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from moldau.protocol.messages.unregister_controller import (
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+)
 from moldau.protocol.schemas.broker_log import (
     BrokerEndpoint,
     BrokerFeature,
@@ -61,6 +67,7 @@ from moldau.protocol.schemas.broker_log import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 
 
@@ -352,7 +359,14 @@ def register_controller(
     image: Image, request: ControllerRegistrationRequest
 ) -> Outcome[ControllerRegistrationResponse]:
     """Register the addresses and supported features of a controller."""
-    del image  # no state forbids the registration of a controller
+    if not supports_controllers(image.features.metadata_version):
+        return Outcome(
+            (),
+            ControllerRegistrationResponse(
+                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                error_message="the metadata.version is too low to register controllers",
+            ),
+        )
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -375,4 +389,27 @@ def register_controller(
     return Outcome(
         (record,),
         ControllerRegistrationResponse(error_code=ErrorCode.NONE, error_message=None),
+    )
+
+
+def unregister_controller(
+    image: Image, rules: Rules, request: UnregisterControllerRequest
+) -> Outcome[UnregisterControllerResponse]:
+    """Remove the registration of a controller that will not return, but never that of the active
+    one, which decides here. Another one that runs registers again."""
+    controller_id = request.controller_id
+    error_code: ErrorCode = ErrorCode.NONE
+    message = None
+    if controller_id == rules.node_id:
+        error_code = ErrorCode.INVALID_REQUEST
+        message = f"controller {controller_id} is the active one: it stays registered"
+    elif not supports_leaving_controllers(image.features.metadata_version):
+        error_code = ErrorCode.UNSUPPORTED_VERSION
+        message = "the metadata.version is too low to unregister controllers: raise it to 33"
+    elif controller_id not in image.brokers.controllers:
+        error_code = ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        message = f"controller {controller_id} is not registered"
+    return Outcome(
+        () if error_code else (UnregisterControllerRecord(controller_id=controller_id),),
+        UnregisterControllerResponse(error_code=error_code, error_message=message),
     )

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.describe_configs import ConfigView
 from moldau.broker.controller.levels import SUPPORTED
-from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.log.open_files import connections_max
@@ -34,8 +33,9 @@ from moldau.broker.server.authorization import (
 from moldau.broker.server.broker import LOGGER, Address, bind_listener
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
+from moldau.broker.server.controller_registration import ControllerRegistration
 from moldau.broker.server.controller_service import ControllerService
-from moldau.broker.server.lifecycle import CONTROLLER_VERSION, Identity, Lifecycle
+from moldau.broker.server.lifecycle import Identity, Lifecycle
 from moldau.broker.server.options import network_options
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.security import SecurityGround
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.decision.authorizer import Authorizer
     from moldau.config import Settings
-    from moldau.protocol.declare import Response
     from moldau.runtime import Runtime
 
 TICK_SECONDS: Final = 1.0
@@ -80,7 +79,6 @@ class ControllerNode:
         self._publisher = Publisher(settings, lambda settings: None, lambda image: None)
         self._ended = asyncio.Event()
         self._is_closed = False
-        self._is_asking = False
         # Made in this order, and closed in the reverse order.
         self._directories: list[LogDirectory] = []
         self._controller: LocalController | None = None
@@ -238,26 +236,12 @@ class ControllerNode:
     # Running.
 
     async def _live(self) -> None:
+        assert self._lifecycle is not None
+        registration = ControllerRegistration(self.controller, self._lifecycle)
         while True:
-            self._register_when_unknown()
+            registration.renew(self.image)
             await asyncio.sleep(TICK_SECONDS)
             self.controller.tick()
-
-    def _register_when_unknown(self) -> None:
-        """Register if the metadata has no registration of this start of the controller."""
-        lifecycle = self._lifecycle
-        assert lifecycle is not None
-        known = self.image.brokers.controllers.get(self.node_id)
-        is_known = known is not None and known.incarnation_id == lifecycle.identity.incarnation_id
-        if is_known or self._is_asking:
-            return
-        self._is_asking = True
-
-        def on_answer(answer: Response | KafkaError) -> None:
-            self._is_asking = False
-
-        context = of_node(self.node_id, CONTROLLER_VERSION)
-        self.controller.submit(lifecycle.controller_registration(), context, on_answer)
 
     def _end(self, error: Exception) -> None:
         if self.failure is None:

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.decision.context import of_node
+from moldau.broker.server.controller_registration import ControllerRegistration
 from moldau.broker.server.lifecycle import (
     ADVICE,
     CONTROLLER_VERSION,
@@ -62,6 +63,7 @@ class Membership:
         self._controller = controller
         self._log = log
         self._is_twin_told = False
+        self._own_controller = ControllerRegistration(controller, lifecycle)
         self._turn = asyncio.Lock()
         self._living: asyncio.Task[None] | None = None
         self._beating: set[asyncio.Task[None]] = set()
@@ -69,13 +71,11 @@ class Membership:
     async def join(self) -> None:
         """Register, and wait until the broker is unfenced. Raise KafkaError if the controller
         rejects it."""
-        if self.lifecycle.identity.controller_endpoints:
-            registration = self.lifecycle.controller_registration()
+        if self._has_controller:
             if self._is_alone:
-                context = of_node(self._node.node_id, CONTROLLER_VERSION)
-                self._controller.submit(registration, context, lambda answer: None)
+                self._own_controller.ask()
             else:
-                await self._ask(registration, CONTROLLER_VERSION)
+                await self._ask(self.lifecycle.controller_registration(), CONTROLLER_VERSION)
         await self._register()
         while self.lifecycle.state is BrokerState.FENCED:
             if not self.lifecycle.is_registered:  # it was unregistered meanwhile
@@ -101,6 +101,8 @@ class Membership:
                 # otherwise an earlier request still waits for a controller
                 if not self._turn.locked():
                     self.stay()
+            if self._has_controller:
+                self._own_controller.renew(self._node.image)
             self._controller.tick()
 
     def stay(self) -> None:
@@ -170,6 +172,10 @@ class Membership:
         self.lifecycle.on_registered(answer)
         self._node.broker_epoch = self.lifecycle.broker_epoch
         self._controller.is_broker_up = not self._is_alone
+
+    @property
+    def _has_controller(self) -> bool:
+        return bool(self.lifecycle.identity.controller_endpoints)
 
     @property
     def _is_alone(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import OpenClient, opened_admin
-from moldau.cli.commands.cluster_controller import all_brokers
+from moldau.cli.commands.cluster_controller import all_brokers, warn_of_voter
 from moldau.cli.commands.current_view import WITHIN_SECONDS
 from moldau.cli.commands.reassign import (
     clear_throttle,
@@ -66,7 +66,7 @@ def decommission(arguments: Namespace, context: Context) -> int:
             )
         admin.run(lambda client: client.unregister_broker(leaving))
         write_lines(context.out, [f"broker {leaving} is forgotten"])
-        _warn_of_voter(leaving, context, admin)
+        warn_of_voter(leaving, context, admin)
     return Exit.DONE
 
 
@@ -155,30 +155,6 @@ def _on_disk(broker: int, context: Context, admin: OpenClient[Admin]) -> list[Pl
         return []
     places = [each.where for directory in found for each in directory.replicas]
     return sorted({(where.topic, where.partition) for where in places})
-
-
-def _warn_of_voter(node: int, context: Context, admin: OpenClient[Admin]) -> None:
-    """Warn if the removed node is still a voter of the metadata quorum, as a controller."""
-    from moldau.errors.codes import KafkaError
-    from moldau.ids import ZERO_UUID
-
-    try:
-        quorum = admin.run(lambda client: client.describe_quorum())
-    except KafkaError:  # a cluster with ZooKeeper has no quorum; the broker is gone in any case
-        return
-    known = next((each for each in quorum.voters if each.node_id == node), None)
-    if known is None:
-        return
-    how = (
-        "it is named in controller.quorum.voters of all nodes"
-        if known.directory_id == ZERO_UUID
-        else f"`moldau quorum remove {node}` ends that"
-    )
-    count = len(quorum.voters)
-    line = (
-        f"node {node} still counts as one of {count} voters of the metadata quorum, of which more"
-    )
-    write_lines(context.err, [f"moldau: {line} than half must be alive; {how}"])
 
 
 def _some(places: Sequence[Place]) -> str:

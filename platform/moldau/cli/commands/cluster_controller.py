@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.output import write_lines
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
+    from moldau.cli.command import Context
+    from moldau.cli.commands.cluster_connection import OpenClient
     from moldau.client import Admin
     from moldau.client.admin.cluster import ClusterDescription, Quorum
 
@@ -69,3 +72,27 @@ async def all_brokers(client: Admin) -> ClusterDescription:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
         return await client.describe_cluster()
+
+
+def warn_of_voter(node: int, context: Context, admin: OpenClient[Admin]) -> None:
+    """Warn if a node that was removed still is a voter of the metadata quorum."""
+    from moldau.errors.codes import KafkaError
+    from moldau.ids import ZERO_UUID
+
+    try:
+        quorum = admin.run(lambda client: client.describe_quorum())
+    except KafkaError:  # a cluster with ZooKeeper has no quorum; the broker is gone in any case
+        return
+    known = next((each for each in quorum.voters if each.node_id == node), None)
+    if known is None:
+        return
+    how = (
+        "it is named in controller.quorum.voters of all nodes"
+        if known.directory_id == ZERO_UUID
+        else f"`moldau quorum remove {node}` ends that"
+    )
+    count = len(quorum.voters)
+    line = (
+        f"node {node} still counts as one of {count} voters of the metadata quorum, of which more"
+    )
+    write_lines(context.err, [f"moldau: {line} than half must be alive; {how}"])

@@ -9,7 +9,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster import show_quorum
 from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.cluster_controller import described_quorum
+from moldau.cli.commands.cluster_controller import described_quorum, warn_of_voter
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
 from moldau.cli.summaries import SUMMARIES
@@ -62,6 +62,19 @@ def _remove(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
+def _add_controller(parser: ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", type=whole(0, 2**31 - 1))
+
+
+def _unregister(arguments: Namespace, context: Context) -> int:
+    node = arguments.node
+    with opened_admin(arguments, context) as admin:
+        admin.run(lambda client: client.unregister_controller(node))
+        write_lines(context.out, [f"controller {node} is forgotten"])
+        warn_of_voter(node, context, admin)
+    return Exit.DONE
+
+
 def _directory(arguments: Namespace, known: tuple[QuorumReplica, ...], else_: str) -> Uuid:
     from moldau.ids import parse_uuid
 
@@ -100,5 +113,13 @@ command = ActionCommand(
             "runs: it reads the metadata log, and votes from then on.",
         ),
         Action("remove", "let a controller vote no more", _add_node, _remove),
+        Action(
+            "unregister",
+            "forget a controller that is gone for good",
+            _add_controller,
+            _unregister,
+            "Its registration names addresses and features, and no feature is raised above what it "
+            "supports. A controller that runs registers again. Needs metadata.version 33 (4.4).",
+        ),
     ),
 )

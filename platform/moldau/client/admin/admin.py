@@ -133,6 +133,11 @@ class Admin:
         """Remove a broker that has gone for good from the cluster. It must be stopped."""
         await self._parts.brokers.unregister(broker)
 
+    async def unregister_controller(self, controller: int) -> None:
+        """Remove the registration of a controller that has gone for good (Kafka 4.4). One that runs
+        registers again; `remove_voter` takes its vote."""
+        await self._parts.brokers.unregister_controller(controller)
+
     async def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
         """Return the supported versions of each API, by its key, at this or any broker."""
         versions = (await self._parts.brokers.connection(broker)).versions

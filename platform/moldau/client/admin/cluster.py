@@ -25,6 +25,7 @@ from moldau.protocol.messages import describe_producers as producers
 from moldau.protocol.messages import describe_quorum as quorum
 from moldau.protocol.messages import remove_raft_voter as removing
 from moldau.protocol.messages import unregister_broker as unregistering
+from moldau.protocol.messages import unregister_controller as forgetting
 from moldau.protocol.messages import update_features as features
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -199,6 +200,13 @@ class Brokers:
         request = unregistering.UnregisterBrokerRequest(broker_id=arguments.broker_of(broker))
         response = unregistering.UnregisterBrokerResponse
         await self._requests.ask_controller(request, response, broker=broker)
+
+    async def unregister_controller(self, controller: int) -> None:
+        request = forgetting.UnregisterControllerRequest(
+            controller_id=arguments.broker_of(controller)
+        )
+        response = forgetting.UnregisterControllerResponse
+        await self._requests.ask_controller(request, response, controller=controller)
 
     async def quorum(self) -> Quorum:
         partition = quorum.DescribeQuorumRequestPartitionData(partition_index=0)

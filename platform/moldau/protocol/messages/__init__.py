@@ -119,6 +119,7 @@ _TABLE: Final = (
         "StreamsGroupTopologyDescriptionUpdate",
         "streams_group_topology_description_update",
     ),
+    (94, "UnregisterController", "unregister_controller"),
 )
 
 API: Final[Mapping[int, ApiEntry]] = MappingProxyType(

@@ -25,6 +25,7 @@ _MODULES: Final[dict[str, tuple[str, ...]]] = {
         "UnfenceBrokerRecord",
         "BrokerRegistrationChangeRecord",
         "RegisterControllerRecord",
+        "UnregisterControllerRecord",
     ),
     "consumer_group_log": (
         "ConsumerGroupMetadataKey",

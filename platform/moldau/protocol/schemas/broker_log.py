@@ -102,3 +102,9 @@ class RegisterControllerRecord(MetadataRecord, type=27, versions="0", flexible="
     zk_migration_ready: Bool
     end_points: list[ControllerEndpoint]
     features: list[ControllerFeature]
+
+
+class UnregisterControllerRecord(MetadataRecord, type=29, versions="0", flexible="0+"):
+    """A controller was taken out of the cluster."""
+
+    controller_id: Int32

@@ -114,6 +114,7 @@ METADATA_LOG: Final = FramedLog(
         26: "RemoveDelegationTokenRecord",
         27: "RegisterControllerRecord",
         28: "ClearElrRecord",
+        29: "UnregisterControllerRecord",
     },
 )
 REMOTE_LOG: Final = FramedLog(

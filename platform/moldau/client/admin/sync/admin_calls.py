@@ -62,6 +62,9 @@ class AdminCalls(BlockingClient, twin_of=AsyncAdmin):
     def unregister_broker(self, broker: int) -> None:
         self._call(self._client.unregister_broker(broker))
 
+    def unregister_controller(self, controller: int) -> None:
+        self._call(self._client.unregister_controller(controller))
+
     def describe_api_versions(self, broker: int | None = None) -> dict[int, tuple[int, int]]:
         return self._call(self._client.describe_api_versions(broker))
 
