@@ -23,7 +23,6 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.SecurityUtils;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
@@ -42,8 +41,9 @@ public class Authorizer {
     }
 
     static Client client(JsonNode asked) throws Exception {
+        String[] principal = asked.get(0).asText().split(":", 2);
         return new Client(
-            SecurityUtils.parseKafkaPrincipal(asked.get(0).asText()),
+            new KafkaPrincipal(principal[0], principal[1]),
             InetAddress.getByName(asked.get(1).asText()));
     }
 

@@ -19,7 +19,8 @@ from moldau.broker.security.access.index import AclIndex
 from moldau.broker.security.access.rule import Acl
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.rights import Right
-from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, fetch_or_skip
+from tests.protocol import network_table
 
 pytestmark = pytest.mark.real
 
@@ -35,8 +36,8 @@ NAMES = (
 PRINCIPALS = ("User:alice", "User:bob", "User:a:b", "User:*", "User:ANONYMOUS", "Group:alice")
 CLIENTS = tuple(each for each in PRINCIPALS if each != "User:*")  # Java's fails for it
 HOSTS = ("127.0.0.1", "10.1.2.3", "0:0:0:0:0:0:0:1")
-NETWORK, IN_IT = "10.1.2.0/24", "10.1.2.3"
-RULE_HOSTS = (*HOSTS, "*", "::1", NETWORK, "10.99.2.0/24")
+NETWORKS_OF_RULES = ("10.1.2.0/24", "10.99.2.0/24", "::/96", "10.1.2.3/33")
+RULE_HOSTS = (*HOSTS, "*", "::1", *NETWORKS_OF_RULES)
 KINDS = tuple(each for each in AclResource if each > AclResource.ANY)
 ASKED = tuple(each for each in AclOperation if each > AclOperation.ALL)
 RULED = (AclOperation.ALL, *ASKED)
@@ -85,14 +86,6 @@ def case(random: Random) -> dict[str, Any]:
     }
 
 
-def for_java(one: dict[str, Any]) -> dict[str, Any]:
-    """The same rules without networks, which Java does not know: the addresses in them."""
-    acls = {
-        tuple(IN_IT if part == NETWORK else part for part in each): None for each in one["acls"]
-    }
-    return {**one, "acls": [list(each) for each in acls]}
-
-
 def client(asked: list[Any]) -> RequestContext:
     kind, _, name = asked[0].partition(":")
     return RequestContext("c", f"/{asked[1]}", 1, "SASL", Principal(kind, name))
@@ -115,15 +108,31 @@ def ours(one: dict[str, Any]) -> str:
 
 
 def test_random_decisions_are_those_of_java() -> None:
-    kafka = fetch_or_skip()
+    kafka = fetch_or_skip(NEWEST)
     random = Random(os.environ.get("MOLDAU_SEED", "42"))
     cases = [case(random) for _ in range(DECISIONS // A_CASE)]
     theirs = kafka.run_source(
         Path(__file__).with_name("Authorizer.java"),
-        [json.dumps(for_java(each)) for each in cases],
+        [json.dumps(each) for each in cases],
         timeout_s=max(300, DECISIONS / 1000),
     )
     for one, answers in zip(cases, theirs, strict=True):
         assert ours(one) == answers, one
     allowed = sum(each.count("1") for each in theirs)
     assert 0.1 < allowed / (len(theirs) * A_CASE) < 0.9, "both answers are common"
+
+
+def test_networks_are_those_of_java() -> None:
+    networks, malformed = network_table.NETWORKS, network_table.MALFORMED
+    hosts = network_table.CLIENTS
+    asked = [*networks, *malformed]
+    lines = [json.dumps({"network": each, "hosts": hosts}) for each in asked]
+    theirs = fetch_or_skip(NEWEST).run_source(Path(__file__).with_name("Networks.java"), lines)
+    kept = [f"1{clients}" for clients in networks.values()]
+    kept += ["0" * (1 + len(hosts)) for _ in malformed]
+    differing = [
+        (network, "Kafka says", java, "kept is", ours)
+        for network, java, ours in zip(asked, theirs, kept, strict=True)
+        if java != ours
+    ]
+    assert not differing

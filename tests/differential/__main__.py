@@ -31,7 +31,7 @@ STREAMS = "streams"
 OF_NEWEST = frozenset(
     (
         *("api_versions_named", "group_consumers", "group_expiry", "share_states"),
-        *("streams_groups", "transactions_by_id", "unregistered_controllers"),
+        *("acl_hosts", "streams_groups", "transactions_by_id", "unregistered_controllers"),
     )
 )
 """The scenarios about what only the newest Kafka has, or has changed."""

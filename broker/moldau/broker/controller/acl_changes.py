@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.controller.levels import supports_networks
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.decision.authorizer import CLUSTER_NAME
 from moldau.broker.security.access.rule import Acl, AclFilter
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import new_uuid
+from moldau.protocol.acl_hosts import is_network, network_of
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.messages.create_acls import (
     AclCreation,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from moldau.ids import Uuid
     from moldau.protocol.declare import MetadataRecord
 
-_DONE: Final = AclCreationResult(error_code=0, error_message=None)
+_DONE: Final = AclCreationResult(error_code=0, error_message="")
 
 
 def create_acls(
@@ -57,7 +59,7 @@ def create_acls(
     results = []
     for creation in request.creations:
         try:
-            acl = _checked(creation)
+            acl = _checked(creation, image.features.metadata_version)
         except KafkaError as error:
             results.append(AclCreationResult(error_code=error.code, error_message=error.reason))
             continue
@@ -69,8 +71,9 @@ def create_acls(
     return Outcome(tuple(records.values()), CreateAclsResponse(results=results))
 
 
-def _checked(creation: AclCreation) -> Acl:
-    """Return the rule that is asked for. Raise INVALID_REQUEST if it cannot be stored."""
+def _checked(creation: AclCreation, metadata_version: int) -> Acl:
+    """Return the rule that is asked for. Raise INVALID_REQUEST if it cannot be stored, and
+    UNSUPPORTED_VERSION if older nodes of the cluster would not understand it."""
     kind, pattern = AclResource(creation.resource_type), AclPattern(creation.resource_pattern_type)
     operation = AclOperation(creation.operation)
     permission = AclPermission(creation.permission_type)
@@ -92,7 +95,23 @@ def _checked(creation: AclCreation) -> Acl:
             f"Could not parse principal from `{creation.principal}` (no colon is present "
             "separating the principal type from the principal name)"
         )
+    _check_host(creation.host, metadata_version)
     return Acl(kind, name, pattern, creation.principal, creation.host, operation, permission)
+
+
+def _check_host(host: str, metadata_version: int) -> None:
+    if not host:
+        raise _invalid("the host of a rule is empty: give * for every host")
+    if not is_network(host):
+        return
+    if not supports_networks(metadata_version):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "a network as the host of a rule needs a higher metadata.version: raise it to 32",
+            host=host,
+        )
+    if network_of(host) is None:
+        raise _invalid(f"{host} is no network: give an address, or one such as 10.0.0.0/8")
 
 
 def delete_acls(image: Image, request: DeleteAclsRequest) -> Outcome[DeleteAclsResponse]:
