@@ -30,8 +30,9 @@ from tests.streams.kafka import renew as streams
 STREAMS = "streams"
 OF_NEWEST = frozenset(
     (
-        *("api_versions_named", "group_consumers", "group_expiry", "share_states"),
-        *("acl_hosts", "streams_groups", "transactions_by_id", "unregistered_controllers"),
+        *("acl_hosts", "api_versions_named", "group_consumers", "group_expiry", "oversize"),
+        *("share_letters", "share_states", "streams_groups", "transactions_by_id"),
+        "unregistered_controllers",
     )
 )
 """The scenarios about what only the newest Kafka has, or has changed."""

@@ -14,6 +14,7 @@ from functools import cache, partial
 from re import fullmatch
 from typing import Any, Final
 
+from tests.broker.settings.cases import is_own
 from tests.differential import kept
 from tests.differential.comparison import (
     ABSENT,
@@ -50,7 +51,7 @@ _NO_WORDS: Final = (None, "")
 _WITHOUT_WORDS: Final = (
     (
         None,
-        ("administration", "limits", "produce", "producers", "topics", "transactions"),
+        ("administration", "limits", "oversize", "produce", "producers", "topics", "transactions"),
         ("*.error_message",),
     ),
     (None, ("share_groups",), ("error_message", "*.error_message")),
@@ -157,9 +158,8 @@ def _is_smaller(difference: Difference) -> bool:
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
 
 
-def _is_default_lag(difference: Difference) -> bool:
-    defaults = {"remote.copy.lag.ms": "0", "remote.copy.lag.bytes": "-1"}
-    return bool(defaults.get(difference.ours["name"]) == difference.ours["value"])
+def _is_newer_default(difference: Difference) -> bool:
+    return is_own(difference.ours["name"]) and difference.ours["config_source"] == 5
 
 
 _GRAPH: Final = "The graph of a streams group's topology is asked for and kept, without a plugin."
@@ -186,14 +186,14 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ("supported_features[name=share.version].max_version", 1, 2),
     ),
     OnPurpose(
-        "Topics have the settings `remote.copy.lag.ms` and `remote.copy.lag.bytes` of Apache Kafka "
-        "4.4.",
-        "The answers are those of Kafka 4.3, which has no lag of copies.",
+        "Topics have the settings of Apache Kafka 4.4: `errors.deadletterqueue.group.enable`, "
+        "`max.decompressed.message.bytes`, `remote.copy.lag.ms` and `remote.copy.lag.bytes`.",
+        "The answers are those of Kafka 4.3, which does not have them.",
         _ADMIN,
         ("administration/*", "topics/*", "rights/*", "recorded_*"),
         ("topics.configs", "results.configs"),
         kafka=ABSENT,
-        ours=_is_default_lag,
+        ours=_is_newer_default,
     ),
     OnPurpose(
         "A member of a streams group that waits for tasks of others is to send its next heartbeat "

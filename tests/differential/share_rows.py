@@ -33,7 +33,7 @@ SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
         "leader.",
         "Kafka's is 0, which is the id of a broker too: a client goes on asking it.",
         _GROUPS,
-        cases=("share_groups/*",),
+        cases=("share_groups/*", "share_letters/*"),
         paths=(
             "responses.partitions.current_leader.leader_id",
             "responses.partitions.current_leader.leader_epoch",

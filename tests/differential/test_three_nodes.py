@@ -15,7 +15,7 @@ from tests.differential.three_nodes import OF_THREE, talk_to_three
 FIRST: Final = ("transactions", "transactions_by_id", "share_groups")
 DEEP: Final = (
     "coordinators", "group_consumers", "group_expiry", "group_members", "group_patterns",
-    "group_statics", "share_states", "streams_groups", "transactions_by_id",
+    "group_statics", "share_letters", "share_states", "streams_groups", "transactions_by_id",
 )  # fmt: skip
 OF_ONE: Final = {
     "group_downgrades": "starts its broker again",

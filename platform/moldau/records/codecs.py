@@ -41,6 +41,8 @@ else:
     zstandard = deferred_module("zstandard")
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+RECORD_BYTES_MAX: Final = 2**31 - 9
+"""No limit of its own for a record: as large as an array of Java may be."""
 PART_BYTES: Final = 1 << 20
 USUAL_BYTES_MAX: Final = 1 << 20
 """What a leader decompresses on its event loop, at most. Larger batches are checked in a thread."""
@@ -84,6 +86,10 @@ _ZSTD_CONTEXTS_MAX: Final = 8  # kept for reuse: making one costs more than a sm
 
 class OversizedRecords(CorruptRecord):
     """Compressed records with more content than is allowed. They need not be damaged."""
+
+
+class LargeRecord(CorruptRecord):
+    """A compressed record that is larger than is allowed. It need not be damaged."""
 
 
 class Codec(IntEnum):

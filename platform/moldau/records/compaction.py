@@ -16,7 +16,7 @@ from typing import Final
 
 from moldau.records import kernel
 from moldau.records.batch import Batch, seal
-from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, compress
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, RECORD_BYTES_MAX, compress
 from moldau.records.header import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -41,16 +41,18 @@ def retain(
     delete_horizon_ms: int | None = None,
     keep_empty: bool = False,
     limit: int = DECOMPRESSED_BYTES_MAX,
+    record_bytes_max: int = RECORD_BYTES_MAX,
 ) -> Buffer | None:
     """Return the batch with the records that `keep` accepts; its own bytes if nothing changes.
 
     Without any such record return None, or an empty batch if `keep_empty` says that its producer
-    still needs it. `delete_horizon_ms` is written if the batch has none yet.
+    still needs it. `delete_horizon_ms` is written if the batch has none yet. Raise LargeRecord if a
+    record of a compressed batch is larger than `record_bytes_max`.
     """
     header = batch.header
     parts = []
     count = 0
-    for section, entries in entries_by_part(batch, limit):
+    for section, entries in entries_by_part(batch, limit, record_bytes_max):
         count += len(entries)
         found = [entry for entry in entries if keep(entry)]
         if found:

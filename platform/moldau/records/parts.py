@@ -5,7 +5,8 @@ each is scanned and forgotten: the memory is that of two parts, whatever the bat
 call holds the interpreter for longer than one part takes. It is made for a thread: codecs release
 the interpreter, and between two parts others run.
 
-Invariant: a batch passes here exactly if `Batch.scan` passes it, with the same times.
+Invariant: a batch passes here exactly if `Batch.scan` passes it, with the same times. Only a limit
+for single records is checked here alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from typing import Final, NamedTuple
 from moldau.errors import CorruptRecord
 from moldau.records import kernel
 from moldau.records.batch import Batch
-from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, decompressed_parts
+from moldau.records.codecs import (
+    DECOMPRESSED_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    Codec,
+    LargeRecord,
+    decompressed_parts,
+)
 from moldau.records.diagnosis import (
     OBJECT_BYTES,
     OBJECTS_MAX,
@@ -34,6 +41,7 @@ PART_RECORDS: Final = 4096
 _PART_BYTES: Final = 28 << 10
 """No more records than that are in so many bytes: the smallest one has 7 bytes."""
 _ENDLESS: Final = 1 << 62
+_LENGTH_BYTES_MAX: Final = 5
 _NO_TIMES: Final = (-1, -1, -1)
 
 
@@ -66,11 +74,19 @@ def whole_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[P
 
 
 def entries_by_part(
-    batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX
+    batch: Batch,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    record_bytes_max: int = RECORD_BYTES_MAX,
 ) -> Iterator[tuple[Buffer, list[Entry]]]:
-    """Yield the bytes of each of `whole_parts`, and its records with their positions there."""
+    """Yield the bytes of each of `whole_parts`, and its records with their positions there. Raise
+    LargeRecord if one of a compressed batch is larger than `record_bytes_max`."""
+    record_bytes_max = _limit_of_records(batch, record_bytes_max)
     for data, header in whole_parts(batch, limit):
-        yield data, kernel.entries(data, header, OBJECTS_MAX)
+        entries = kernel.entries(data, header, OBJECTS_MAX)
+        if len(data) > record_bytes_max:
+            for entry in entries:
+                _check_size(entry.end - entry.start, record_bytes_max, entry.offset)
+        yield data, entries
 
 
 def _next_whole(
@@ -90,9 +106,14 @@ def _next_whole(
 
 
 def scan_in_parts(
-    batch: Batch, rules: int, limit: int = DECOMPRESSED_BYTES_MAX
+    batch: Batch,
+    rules: int,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    record_bytes_max: int = RECORD_BYTES_MAX,
 ) -> tuple[int, int, int]:
-    """Return what `Batch.scan` returns. Raise CorruptRecord for what it refuses."""
+    """Return what `Batch.scan` returns. Raise CorruptRecord for what it refuses, and LargeRecord
+    if a record of a compressed batch is larger than `record_bytes_max`."""
+    record_bytes_max = _limit_of_records(batch, record_bytes_max)
     header = batch.header
     objects_max = limit // OBJECT_BYTES
     if header.record_count < 0:
@@ -104,7 +125,12 @@ def scan_in_parts(
     reached = KernelProgress(0, 0, -1, objects_max - header.record_count)
     oldest, newest, newest_delta = _NO_TIMES
     while reached.record < header.record_count:
+        data = source.at(reached.position)
         first, last, delta, behind = _scan_next(source, header, rules, reached)
+        size = behind.position - reached.position
+        if size > record_bytes_max:
+            for entry in _entries_between(data, header, reached, behind, first):
+                _check_size(entry.end - entry.start or size, record_bytes_max, entry.offset)
         if newest_delta < 0 or last > newest:
             newest, newest_delta = last, delta
         if reached.record == 0 or first < oldest:
@@ -116,10 +142,16 @@ def scan_in_parts(
 
 
 def first_since(
-    batch: Batch, timestamp: int, start_offset: int, limit: int = DECOMPRESSED_BYTES_MAX
+    batch: Batch,
+    timestamp: int,
+    start_offset: int,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    record_bytes_max: int = RECORD_BYTES_MAX,
 ) -> Entry | None:
     """Return the first record from an offset on that has this timestamp or a later one; None if
-    there is none. Parts without it are scanned, and only one is read record by record."""
+    there is none. Parts without it are scanned, and only one is read record by record. Raise
+    LargeRecord if one of a compressed batch, up to there, is larger than `record_bytes_max`."""
+    record_bytes_max = _limit_of_records(batch, record_bytes_max)
     header = batch.header
     source = _source_of(batch, limit)
     reached = KernelProgress(0, 0, -1, OBJECTS_MAX - header.record_count)
@@ -128,18 +160,48 @@ def first_since(
         _, newest, _, behind = _scan_next(source, header, 0, reached)
         if header.is_log_append_time:
             newest = header.max_timestamp
-        if newest >= timestamp and header.base_offset + behind.previous >= start_offset:
+        may_be_here = newest >= timestamp and header.base_offset + behind.previous >= start_offset
+        size = behind.position - reached.position
+        if may_be_here or size > record_bytes_max:
             for entry in _entries_between(data, header, reached, behind, newest):
+                if size > record_bytes_max:
+                    _check_size(entry.end - entry.start or size, record_bytes_max, entry.offset)
                 if entry.timestamp >= timestamp and entry.offset >= start_offset:
                     return entry
         reached = behind
     return None
 
 
-def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Entry]:
+def _limit_of_records(batch: Batch, record_bytes_max: int) -> int:
+    """Return how large a record of the batch may be: without compression, as large as it is."""
+    return RECORD_BYTES_MAX if batch.codec is Codec.NONE else record_bytes_max
+
+
+def _check_size(size_bytes: int, record_bytes_max: int, offset: int) -> None:
+    """Raise LargeRecord if a record with its length is larger than one without may be."""
+    body_bytes = size_bytes
+    for length_bytes in range(1, _LENGTH_BYTES_MAX + 1):
+        body_bytes = size_bytes - length_bytes
+        if (body_bytes << 1) >> (7 * length_bytes) == 0:
+            break
+    if body_bytes > record_bytes_max:
+        raise LargeRecord(
+            "a compressed record is larger than max.decompressed.message.bytes",
+            size_bytes=body_bytes,
+            limit=record_bytes_max,
+            offset=offset,
+        )
+
+
+def entries_in_parts(
+    batch: Batch,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    record_bytes_max: int = RECORD_BYTES_MAX,
+) -> Iterator[Entry]:
     """Yield what `Batch.entries` returns, but the positions are those in parts of the section, and
     a record that is larger than a part has none. Raise CorruptRecord where a bad record is
-    reached."""
+    reached, and LargeRecord as `first_since` does."""
+    record_bytes_max = _limit_of_records(batch, record_bytes_max)
     header = batch.header
     source = _source_of(batch, limit)
     reached = KernelProgress(0, 0, -1, limit // OBJECT_BYTES - header.record_count)
@@ -147,7 +209,11 @@ def entries_in_parts(batch: Batch, limit: int = DECOMPRESSED_BYTES_MAX) -> Itera
         data = source.at(reached.position)
         times = _scan_next(source, header, 0, reached)
         behind = times[-1]
-        yield from _entries_between(data, header, reached, behind, times[0])
+        size = behind.position - reached.position
+        for entry in _entries_between(data, header, reached, behind, times[0]):
+            if size > record_bytes_max:
+                _check_size(entry.end - entry.start or size, record_bytes_max, entry.offset)
+            yield entry
         reached = behind
 
 

@@ -17,7 +17,12 @@ from typing import Final, NamedTuple, NoReturn
 from moldau.deferred import dataclass
 from moldau.errors import CorruptRecord
 from moldau.records.batch import Batch, open_batch
-from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, Codec, OversizedRecords
+from moldau.records.codecs import (
+    DECOMPRESSED_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    Codec,
+    OversizedRecords,
+)
 from moldau.records.diagnosis import DENSE, KEYED
 from moldau.records.header import NO_TIMESTAMP, BatchHeader, Buffer
 from moldau.records.parts import scan_in_parts
@@ -43,6 +48,7 @@ class Rules:
                         where compaction may have left gaps or no records at all.
     `timestamp_ms_min`, `timestamp_ms_max`   the bounds of CreateTime, both inclusive.
     `decompressed_bytes_max`   where decompression fails, as would a later read with this limit.
+    `record_bytes_max`  how large a record of a compressed batch may be.
     """
 
     needs_keys: bool = False
@@ -50,6 +56,7 @@ class Rules:
     timestamp_ms_min: int | None = None
     timestamp_ms_max: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    record_bytes_max: int = RECORD_BYTES_MAX
 
 
 PRODUCED: Final = Rules()
@@ -86,14 +93,18 @@ def validate(
         _check_claims(header)
     asked = (DENSE if rules.from_client else 0) | (KEYED if rules.needs_keys else 0)
     try:
-        scan = scan_in_parts if is_in_parts else Batch.scan
-        oldest, newest, newest_delta = scan(batch, asked, rules.decompressed_bytes_max)
+        limit, record_bytes_max = rules.decompressed_bytes_max, rules.record_bytes_max
+        if is_in_parts or (header.codec_id and record_bytes_max < limit):
+            times = scan_in_parts(batch, asked, limit, record_bytes_max)
+        else:
+            times = batch.scan(asked, limit)
     except OversizedRecords:
         raise
     except CorruptRecord as error:
         raise InvalidRecord(
             error.reason, base_offset=header.base_offset, **error.context
         ) from error
+    oldest, newest, newest_delta = times
     _check_timestamps(oldest, newest, rules)
     return ValidatedBatch(batch, oldest, newest, header.base_offset + newest_delta)
 

@@ -10,6 +10,7 @@ import pytest
 from moldau.broker.log.marker import Marker
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.piece import Letter
+from moldau.broker.share.settings import DeadLetterTopic
 from moldau.broker.tiered.served_partition import ServedPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.share_fetch import (
@@ -236,7 +237,9 @@ async def test_dead_letters_of_remote_records_have_their_content(at: Serving) ->
     results: list[KafkaError | None] = []
     letters = (Letter(4, 7, 2, "rejected"), Letter(11, 12, 1, "rejected"))
     key = ShareKey(GROUP, topic_id, 0)
-    at.node.dead_letters.bury(key, at.partition("orders"), DEAD, letters, results.append)
+    at.node.dead_letters.bury(
+        key, at.partition("orders"), DeadLetterTopic(DEAD), letters, results.append
+    )
     for _ in range(50):
         await at.pass_ms(100)
     assert results == [None]

@@ -18,6 +18,7 @@ from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_settings import CleanerOptions
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.rounds import rest
+from moldau.records import Codec, encode_batch
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node
 from tests.broker.log.cleaning import Writer, committed, newest, random_work, records_of
@@ -302,6 +303,32 @@ def test_a_wrong_checkpoint_is_put_right() -> None:
         await rest(5)
         assert log.size_bytes < size
         assert directory.cleaned_offsets[T] == stable_end(log)
+        await keeper.aclose()
+
+    simulate(main)
+
+
+def test_a_log_with_a_larger_record_than_is_allowed_waits_until_it_is_allowed() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = keeper.log("t", COMPACTED)
+        now_ms = runtime.clock.wall_ms()
+        for number in range(200):
+            rows = [(now_ms, b"k", b"v" * (300 if number == 50 else 100), ())]
+            log.append_batch(bytearray(encode_batch(rows, 0, codec=Codec.GZIP)), 0, now_ms)
+        log.update_high_watermark(log.log_end_offset)
+        size = log.size_bytes
+        log.configure(replace(COMPACTED, max_decompressed_message_bytes=200))
+        keeper.cleaner.start(CLEANER)
+        await rest(30)
+        assert list(keeper.cleaner.uncleanable) == [log]
+        (line,) = lines_with(keeper, "set aside")
+        assert "max.decompressed.message.bytes" in line
+        assert log.size_bytes == size
+        log.configure(replace(COMPACTED, max_decompressed_message_bytes=400))
+        await rest(30)
+        assert not keeper.cleaner.uncleanable
+        assert log.size_bytes < size
         await keeper.aclose()
 
     simulate(main)

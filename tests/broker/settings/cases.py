@@ -59,6 +59,11 @@ _OWN = (
 _OWN_NAMES = frozenset(("remote.storage",))
 _OF_KAFKA_4_4 = frozenset(
     (
+        *("consumer.assignor.offload.enable", "share.assignor.offload.enable"),
+        *("streams.assignor.offload.enable", "streams.assignor.name"),
+        *("errors.deadletterqueue.auto.create.topics.enable", "max.decompressed.message.bytes"),
+        *("errors.deadletterqueue.copy.record.enable", "errors.deadletterqueue.group.enable"),
+        *("errors.deadletterqueue.topic.name", "errors.deadletterqueue.topic.name.prefix"),
         *("group.streams.acceptable.recovery.lag", "streams.acceptable.recovery.lag"),
         *("group.streams.max.warmup.replicas", "group.streams.min.task.offset.interval.ms"),
         *("group.streams.num.warmup.replicas", "streams.num.warmup.replicas"),

@@ -116,3 +116,25 @@ def test_stored_values_that_this_version_cannot_use_are_left_out() -> None:
         )
         == ()
     )
+
+
+def test_a_group_has_dead_letters_in_one_way() -> None:
+    ours, kafkas = "share.dlq.topic", "errors.deadletterqueue.topic.name"
+    for values in ({ours: "dlq.a"}, {kafkas: "dlq.a"}, {ours: "dlq.a", kafkas: ""}):
+        assert group_conflicts(group_settings("g", values, broker())) == ()
+    both = group_settings("g", {ours: "dlq.a", kafkas: "dlq.a"}, broker())
+    (conflict,) = group_conflicts(both)
+    assert ours in conflict
+    assert kafkas in conflict
+
+
+def test_a_streams_group_has_an_assignor_of_the_broker() -> None:
+    settings = group_settings("g", {"streams.assignor.name": "mine"}, broker())
+    (conflict,) = group_conflicts(settings)
+    assert "'mine'" in conflict
+    assert "sticky" in conflict
+    named = group_settings("g", {"streams.assignor.name": "sticky"}, broker())
+    assert group_conflicts(named) == ()
+    assert group_settings("g", {}, broker())[group.streams_assignor_name] == "sticky"
+    with pytest.raises(BadSettings, match=r"group\.streams\.assignors"):
+        broker({"group.streams.assignors": "org.example.Mine"})

@@ -17,8 +17,11 @@ from moldau.broker.share.piece import (
     RecordState,
     StoredRun,
 )
-from moldau.broker.share.settings import ShareSettings
+from moldau.broker.share.settings import DeadLetterTopic, ShareSettings
 from moldau.broker.share.window import (
+    ARCHIVING,
+    REJECTED,
+    TOO_OFTEN,
     Acknowledgement,
     AcquireLimits,
     Burial,
@@ -188,7 +191,7 @@ def test_a_lowered_limit_archives_what_is_above() -> None:
 
 
 def test_records_that_compaction_removes_while_their_letters_are_written_stay_given_up() -> None:
-    terms = TERMS._replace(delivery_limit=3, dead_letter_topic="letters")
+    terms = TERMS._replace(delivery_limit=3, dead_letter_topic=DeadLetterTopic("letters"))
     available = RecordState.AVAILABLE
     window = Window(0, [StoredRun(0, 4, available, 1), StoredRun(5, 9, available, 3)])
     assert window.acquire("a", batches(0, 5, 10), ALL, terms, 0) == [AcquiredRange(0, 4, 2)]
@@ -557,7 +560,7 @@ def test_what_a_member_leaves_does_not_rest() -> None:
     assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [AcquiredRange(0, 3, 2)]
 
 
-BURYING = TERMS._replace(dead_letter_topic="letters")
+BURYING = TERMS._replace(dead_letter_topic=DeadLetterTopic("letters"))
 
 
 def test_what_is_rejected_is_stored_after_its_letter_is_written() -> None:
@@ -660,3 +663,20 @@ def test_a_change_that_is_being_stored_is_whole_whatever_is_read_meanwhile() -> 
     say(window, "b", 0, 0, ACCEPT, at=3)
     stored(window, 4)
     assert window.start_offset == 10
+
+
+def test_what_waits_for_its_letter_in_the_state_of_kafka_gets_it_and_is_archived() -> None:
+    runs = (StoredRun(0, 1, ARCHIVING, 1), StoredRun(2, 2, ARCHIVING, 5))
+    window = Window(0, runs, BURYING.delivery_limit)
+    ready = window.ready()
+    assert [burial.letters for burial in ready.burials] == [
+        (Letter(0, 1, 1, REJECTED),),
+        (Letter(2, 2, 5, TOO_OFTEN),),
+    ]
+    assert ready.store is None
+    assert window.acquire("a", batches(0, 3), ALL, BURYING, 0) == []
+    for burial in ready.burials:
+        window.on_buried(burial, None, 0, BURYING)
+    assert window.ready().store is not None
+    stored(window)
+    assert window.start_offset == 3

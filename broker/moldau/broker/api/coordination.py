@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from moldau.broker.api.rights.guard import Client
 from moldau.broker.controller.configs import Resource, ResourceType
-from moldau.broker.controller.levels import TRANSACTION_VERSION
+from moldau.broker.controller.levels import SHARE_VERSION, TRANSACTION_VERSION
 from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
+from moldau.broker.settings.meaning import without_effect
 from moldau.broker.share.counts import ShareCounts
 from moldau.broker.share.settings import ShareSettings, share_settings
 from moldau.errors import without_frames
@@ -49,7 +50,7 @@ class GroupsNode:
         self.share_counts = ShareCounts()
         self._group_settings: dict[str, tuple[Mapping[str, str], ResourceSettings]] = {}
         self._share_settings: dict[str, ShareSettings] = {}
-        self._known: tuple[object, int, object] | None = None
+        self._known: tuple[object, tuple[int, int], object] | None = None
         """The settings that are in `_share_settings`: when these are others, it is made anew."""
 
     @property
@@ -131,19 +132,24 @@ class GroupsNode:
         if len(self._group_settings) > 2 * len(node.image.configs.by_resource) + 1:
             self._group_settings.clear()  # drops groups without settings of their own
         self._group_settings[name] = values, found
+        for row in found.own.table:
+            if found.is_given(row) and (why := without_effect(row.name)) is not None:
+                node.log.warn("a setting of a group", group=group_id, setting=f"{row.name} {why}")
         return found
 
     def share_settings(self, group_id: str) -> ShareSettings:
         """Return the group's settings for share partitions. Made anew when any settings change."""
         configs = self._node.image.configs
-        now = configs, configs.changes, self._node.settings
+        level = self._node.image.features.levels.get(SHARE_VERSION, 0)
+        now = configs, (configs.changes, level), self._node.settings
         known = self._known
         if known is None or known[1] != now[1] or known[0] is not now[0] or known[2] is not now[2]:
             self._known = now
             self._share_settings.clear()
         found = self._share_settings.get(group_id)
         if found is None:
-            found = self._share_settings[group_id] = share_settings(self.group_settings(group_id))
+            found = share_settings(self.group_settings(group_id), level)
+            self._share_settings[group_id] = found
         return found
 
 

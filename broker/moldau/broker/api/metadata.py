@@ -13,7 +13,7 @@ second request is sent for the same topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
@@ -30,7 +30,11 @@ from moldau.deferred import dataclass
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.acl_operations import NOT_ASKED
-from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.protocol.messages.create_topics import (
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.topics import Partition, Topic
     from moldau.protocol.declare import Response
 
+_NO_CONFIGS: Final[Mapping[str, str]] = {}
 _EMPTY_MEANS_ALL_UNTIL: Final = 0
 _UNREACHABLE_IS_ERROR_UNTIL: Final = 0
 _AUTO_CREATES_ALWAYS_UNTIL: Final = 3
@@ -287,9 +292,15 @@ def broker_counts(node: Node) -> BrokerCounts:
     return BrokerCounts(sum(not each.is_fenced for each in known), len(known))
 
 
-def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None) -> None:
+def create_topics(
+    node: Node,
+    names: Sequence[str],
+    cause: RequestContext | None,
+    configs: Mapping[str, str] = _NO_CONFIGS,
+) -> None:
     """Request these topics from the controller, except those already requested. `cause` is the
-    context of the client's request that needs them; None if this node itself needs them."""
+    context of the client's request that needs them; None if this node itself needs them. `configs`
+    are settings of their own."""
     fresh = [name for name in names if name not in node.topics_in_creation]
     if not fresh:
         return
@@ -309,9 +320,10 @@ def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None
 
     timeout_ms = node.settings[network.request_timeout_ms]
     brokers = broker_counts(node)
-    message = CreateTopicsRequest(
-        topics=[creatable(name, node.settings, brokers) for name in fresh], timeout_ms=timeout_ms
-    )
+    topics = [creatable(name, node.settings, brokers) for name in fresh]
+    for topic in topics:
+        topic.configs += [CreatableTopicConfig(name=each, value=configs[each]) for each in configs]
+    message = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
     version = CreateTopicsRequest.spec.versions.last
     own = of_node(node.node_id, version)
     context = own if cause is None else cause._replace(version=version)

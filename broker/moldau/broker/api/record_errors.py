@@ -17,6 +17,7 @@ from moldau.errors import CorruptRecord
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import BatchIndexAndErrorMessage
 from moldau.records import open_batch
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX
 from moldau.records.header import NO_TIMESTAMP
 from moldau.records.parts import entries_in_parts
 from moldau.records.record import Entry
@@ -28,13 +29,18 @@ _LISTED_MAX: Final = 100
 def record_errors(
     records: Any, error: KafkaError, config: LogConfig, now_ms: int, *, is_large: bool = False
 ) -> list[BatchIndexAndErrorMessage]:
-    """Return one row for each bad record, at most a hundred; none if the batch itself is
-    invalid. `is_large`: read the batch in parts, for a thread."""
+    """Return one row for each bad record, at most a hundred; none if the batch itself is invalid,
+    or has a record that is too large. `is_large`: read the batch in parts, for a thread."""
     if error.code not in (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD):
         return []
     try:
         batch = open_batch(records)
-        entries = entries_in_parts(batch) if is_large else batch.entries()
+        most = config.max_decompressed_message_bytes
+        entries: Iterable[Entry]
+        if is_large or most < DECOMPRESSED_BYTES_MAX:
+            entries = entries_in_parts(batch, record_bytes_max=most)
+        else:
+            entries = batch.entries()
         return [
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
             for index, reason in islice(_faults(entries, config, now_ms), _LISTED_MAX)

@@ -1,15 +1,22 @@
-"""Copies of records that share groups have given up, in a topic of dead letters (as KIP-1191).
+"""Letters for records that share groups have given up, in a topic of dead letters (KIP-1191).
 
-A copy is the whole record: key, value, timestamp and headers. Six more headers say where it comes
-from and why it is there. It goes to the partition of the same number, modulo the number that the
-topic has. The topic is created if it does not exist.
+A letter goes to the partition of the same number, modulo the number that the topic has. Six headers
+say where the record is and why it was given up. There are two sets of rules, by the setting that
+names the topic (`DeadLetterTopic`):
+- `share.dlq.topic`: a letter is the whole record, with its key, value, timestamp and headers. The
+  topic is created if it does not exist. A letter that cannot be written is an error.
+- `errors.deadletterqueue.topic.name`, Kafka's: a letter is of the present time, and has the key and
+  the value if the group asks for that. Each offset gets one, even if there is no record any more.
+  The topic must allow it, and is created only if the broker says so. A letter that cannot be
+  written is lost, and the log says so: a group never waits for its topic of dead letters.
 
 Invariants:
-- Each call is answered once: when all in-sync replicas have the copies, or with an error, after
-  PATIENCE_SECONDS at the latest.
-- A copy is without key, value and headers only if the topic does not take it alone with them.
-- A record may be copied twice, if its copy was written and the answer lost. It is never answered as
-  copied if it is not there; unless the log does not have the record any more.
+- Each call is answered once: when all in-sync replicas have the letters, or else after
+  PATIENCE_SECONDS (KAFKA_PATIENCE_SECONDS by Kafka's rules) at the latest.
+- A letter that would be the whole record is without its content only if the topic does not take it
+  alone with that.
+- A record may get two letters, if one was written and the answer lost. By the first rules it is
+  never answered as written if it is not there, unless the log does not have the record any more.
 """
 
 from __future__ import annotations
@@ -17,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moldau.broker.api.metadata import create_topics
+from moldau.broker.api.metadata import create_topics, missing_code
 from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.purgatory import DelayedOperation, Pause
+from moldau.broker.settings import share, topic
 from moldau.broker.share.batches import read_batches
 from moldau.errors import CorruptRecord, without_frames
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -48,10 +56,13 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.share.persister import OnStored, ShareKey
     from moldau.broker.share.piece import Letter
+    from moldau.broker.share.settings import DeadLetterTopic
     from moldau.records import Headers
 
 LANE: Final = "share-dlq"
 PATIENCE_SECONDS: Final = 5.0
+KAFKA_PATIENCE_SECONDS: Final = 15.0
+"""As long as four pauses of Kafka between five attempts."""
 PAUSE_MS: Final = 100
 PREFIX: Final = "__dlq.errors."
 _READ_BYTES: Final = 1 << 20
@@ -63,6 +74,21 @@ _NO_LEADER: Final = -1
 _VERSION: Final = 12
 """The last version of Produce that names topics."""
 _UNREACHABLE: Final = "the topic of dead letters cannot be written"
+_MADE_FOR_KAFKA: Final = {
+    topic.errors_deadletterqueue_group_enable.name: "true",
+    topic.message_timestamp_type.name: "CreateTime",
+}
+"""The settings of a topic that is created by Kafka's rules."""
+
+
+class _Letter(NamedTuple):
+    """A letter as it is written, and the offset that it is for."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
 
 
 class DeadLetters:
@@ -73,7 +99,11 @@ class DeadLetters:
         self.tasks: set[Any] = set()
         self.is_closed = False
         self.count = 0
-        """How many records were copied since the start."""
+        """How many letters were written since the start."""
+        self.requests = 0
+        """How many batches of letters were sent."""
+        self.failures = 0
+        """How many of them were refused for good."""
 
     def close(self) -> None:
         """Stop: nothing is sent again."""
@@ -85,7 +115,7 @@ class DeadLetters:
         self,
         key: ShareKey,
         partition: Partition,
-        topic: str,
+        topic: DeadLetterTopic,
         letters: Sequence[Letter],
         then: OnStored,
     ) -> None:
@@ -100,7 +130,7 @@ class _Burying:
         dead: DeadLetters,
         key: ShareKey,
         partition: Partition,
-        topic: str,
+        topic: DeadLetterTopic,
         letters: Sequence[Letter],
         then: OnStored,
     ) -> None:
@@ -108,7 +138,8 @@ class _Burying:
         self._node = dead.node
         self._key = key
         self._source = partition
-        self._topic = topic
+        self._rules = topic
+        self._topic = topic.name
         self._left = [(letter, letter.first) for letter in letters]
         """The letters that are not written yet, and from where on."""
         self._then = then
@@ -117,10 +148,14 @@ class _Burying:
         self._is_bare = False
         """Whether the next record was too large with its key and value."""
         self._batch_bytes = _BATCH_BYTES
-        self._until = self._node.runtime.clock.monotonic() + PATIENCE_SECONDS
+        patience = KAFKA_PATIENCE_SECONDS if topic.is_kafkas else PATIENCE_SECONDS
+        self._until = self._node.runtime.clock.monotonic() + patience
 
     def attempt(self) -> None:
-        """Write the next batch of copies, if there is one."""
+        """Write the next batch of letters, if there is one."""
+        if self._left and self._rules.is_kafkas and (why := self._why_not_allowed()) is not None:
+            self._lose(why)
+            return
         try:
             written = self._next_batch()
             if written is None:
@@ -138,6 +173,7 @@ class _Burying:
         leader = topic.partitions[index].leader
 
         def on_code(code: ErrorCode) -> None:
+            self._dead.requests += 1
             if code is ErrorCode.NONE:
                 self._left, self._is_bare = left, False
                 self._dead.count += count
@@ -164,36 +200,74 @@ class _Burying:
     def _target(self) -> Topic:
         topic = self._node.image.topics.by_name(self._topic)
         if topic is None:
-            create_topics(self._node, (self._topic,), None)
+            configs = _MADE_FOR_KAFKA if self._rules.is_kafkas else {}
+            create_topics(self._node, (self._topic,), None, configs)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
+    def _why_not_allowed(self) -> str | None:
+        """Return why Kafka's rules do not allow letters in this topic, or None."""
+        node, name = self._node, self._topic
+        prefix = node.settings[share.errors_deadletterqueue_topic_name_prefix]
+        if not name.startswith(prefix):
+            return f"{share.errors_deadletterqueue_topic_name_prefix.name} is {prefix}"
+        if node.image.topics.by_name(name) is not None:
+            if not node.topic_settings(name)[topic.errors_deadletterqueue_group_enable]:
+                return f"{topic.errors_deadletterqueue_group_enable.name} of the topic is false"
+        elif not node.settings[share.errors_deadletterqueue_auto_create_topics_enable]:
+            return (
+                "there is no such topic, and "
+                f"{share.errors_deadletterqueue_auto_create_topics_enable.name} is false"
+            )
+        elif missing_code(name) is ErrorCode.INVALID_TOPIC_EXCEPTION:
+            return "no topic can have this name"
+        return None
+
+    def _lose(self, why: str) -> None:
+        """Go on without the letters that are left."""
+        first, last = self._left[0][1], self._left[-1][0].last
+        self._node.log.error(
+            "dead letters are lost: the records are given up without them",
+            group=self._key.group_id,
+            topic=self._source.topic,
+            partition=self._key.partition,
+            offsets=f"{first}-{last}",
+            letters=self._topic,
+            why=why,
+        )
+        self._then(None)
+
     def _refused(self, code: ErrorCode) -> None:
         clock, dead = self._node.runtime.clock, self._dead
-        if not dead.is_closed and clock.monotonic() < self._until:
+        is_kafkas = self._rules.is_kafkas
+        is_final = is_kafkas and not code.retriable
+        if not is_final and not dead.is_closed and clock.monotonic() < self._until:
             self._node.replicas.purgatory.watch(Pause(self.attempt), (), PAUSE_MS)
+            return
+        dead.failures += 1
+        if is_kafkas:
+            self._lose(code.name)
             return
         self._node.log.warn("dead letters not written", topic=self._topic, error=code.name)
         self._then(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _UNREACHABLE))
 
-    # The copies.
+    # The letters.
 
     def _next_batch(self) -> tuple[bytearray, int, list[tuple[Letter, int]]] | None:
-        """Return a batch of copies, how many they are, and what is left after them. None if nothing
-        is left."""
+        """Return a batch of letters, how many they are, and what is left after them. None if
+        nothing is left."""
         left = self._left
         builder, count = BatchBuilder(self._batch_bytes), 0
         while left:
             letter, first = left[0]
             try:
-                for record in self._records(first, letter.last):
-                    key, value, headers = record.key, record.value, tuple(record.headers)
+                for offset, timestamp, key, value, headers in self._contents(first, letter.last):
                     if self._is_bare:
                         key, value, headers = None, None, ()
-                    headers += self._headers(letter, record.offset)
+                    headers = (*headers, *self._headers(letter, offset))
                     is_full = self._is_bare and count == 1
-                    if is_full or builder.append(record.timestamp, key, value, headers) is None:
-                        return builder.build(), count, [(letter, record.offset), *left[1:]]
+                    if is_full or builder.append(timestamp, key, value, headers) is None:
+                        return builder.build(), count, [(letter, offset), *left[1:]]
                     count += 1
             except _LargeBatch as large:
                 if not count:
@@ -202,6 +276,36 @@ class _Burying:
                 return builder.build(), count, [(letter, large.first), *left[1:]]
             left = left[1:]
         return (builder.build(), count, left) if count else None
+
+    def _contents(self, first: int, last: int) -> Iterator[_Letter]:
+        """Yield what the letters between two offsets have besides their own headers."""
+        if not self._rules.is_kafkas:
+            for record in self._records(first, last):
+                yield _Letter(
+                    record.offset, record.timestamp, record.key, record.value, record.headers
+                )
+            return
+        now_ms, at = self._node.runtime.clock.wall_ms(), first
+        try:
+            for record in self._records(first, last) if self._rules.has_copies else ():
+                for offset in range(at, record.offset):
+                    yield _Letter(offset, now_ms, None, None, ())
+                yield _Letter(record.offset, now_ms, record.key, record.value, ())
+                at = record.offset + 1
+        except _LargeBatch as large:
+            for offset in range(at, large.first):
+                yield _Letter(offset, now_ms, None, None, ())
+            raise
+        except KafkaError as error:
+            if error.code is ErrorCode.REQUEST_TIMED_OUT:  # remote records, that may still come
+                raise
+            self._node.log.warn(
+                "records of dead letters cannot be read",
+                partition=str(self._source),
+                error=error.code.name,
+            )
+        for offset in range(at, last + 1):
+            yield _Letter(offset, now_ms, None, None, ())
 
     def _records(self, first: int, last: int) -> Iterator[Record]:
         """Read records of the source. Those that are not there any more are left out."""

@@ -103,6 +103,8 @@ def shares(page: Page, node: Node) -> Iterator[None]:
     counts = node.shares.counts
     page.add(table.share_deliveries, counts.delivered)
     page.add(table.share_letters, node.dead_letters.count)
+    page.add(table.share_letter_requests, node.dead_letters.requests)
+    page.add(table.share_letter_failures, node.dead_letters.failures)
     for kind in AcknowledgeType:
         if kind is not AcknowledgeType.GAP:
             page.add(table.share_words, counts.acknowledged[kind], kind.name.lower())

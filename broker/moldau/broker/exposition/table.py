@@ -385,7 +385,15 @@ share_deliveries = _counter(
 )
 share_letters = _counter(
     "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
-    "Records that were copied to topics of dead letters.",
+    "Letters that were written to topics of dead letters.",
+)
+share_letter_requests = _counter(
+    "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
+    "Batches of letters that were sent to topics of dead letters.",
+)
+share_letter_failures = _counter(
+    "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total",
+    "Batches of letters that could not be written.",
 )
 
 # What clients push (KIP-714).

@@ -31,7 +31,7 @@ from moldau.records import (
     walk,
 )
 from moldau.records.batch import seal
-from moldau.records.codecs import DECOMPRESSED_BYTES_MAX
+from moldau.records.codecs import DECOMPRESSED_BYTES_MAX, LargeRecord
 from moldau.records.header import CODEC_MASK, LAYOUT, NO_TIMESTAMP, OVERHEAD_BYTES
 
 NO_APPEND_TIME: Final = -1
@@ -91,7 +91,11 @@ def admit(
 
 def rules_of(config: LogConfig, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Rules:
     """Return the rules for a client's batch that do not depend on the time."""
-    return Rules(needs_keys=config.is_compacted, decompressed_bytes_max=decompressed_bytes_max)
+    return Rules(
+        needs_keys=config.is_compacted,
+        decompressed_bytes_max=decompressed_bytes_max,
+        record_bytes_max=config.max_decompressed_message_bytes,
+    )
 
 
 def as_kafka_error(error: CorruptRecord) -> KafkaError:
@@ -105,7 +109,7 @@ def as_kafka_error(error: CorruptRecord) -> KafkaError:
     code = ErrorCode.CORRUPT_MESSAGE
     if isinstance(error, InvalidTimestamp):
         code = ErrorCode.INVALID_TIMESTAMP
-    elif isinstance(error, InvalidRecord):
+    elif isinstance(error, InvalidRecord | LargeRecord):
         code = ErrorCode.INVALID_RECORD
     return KafkaError(code, error.reason, **error.context)
 

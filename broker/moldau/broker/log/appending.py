@@ -82,6 +82,8 @@ class LogAppender:
         self._before_max_ms = config.timestamp_before_max_ms
         self._after_max_ms = min(config.timestamp_after_max_ms, _LAST >> 1)
         is_changed = config.is_append_time or config.compression is not None or config.is_restoring
+        # The kernel opens no more than that of a batch, so no record in it is larger.
+        is_changed |= config.max_decompressed_message_bytes < USUAL_BYTES_MAX
         self._usual_bytes_max = _NEVER if is_changed else config.max_message_bytes
         """The largest batch that is appended as received. Larger ones are checked first."""
 

@@ -34,6 +34,7 @@ from moldau.broker.log.log_settings import CleanerOptions
 from moldau.broker.log.rounds import Rounds, rest
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
+from moldau.records.codecs import LargeRecord
 from moldau.runtime.process import short_turns
 
 if TYPE_CHECKING:
@@ -124,6 +125,9 @@ class Cleaner:
         self.options = CleanerOptions()
         self.uncleanable: dict[PartitionLog, str] = {}
         """Logs that are set aside until the next start, with the reasons."""
+        self._limits: dict[PartitionLog, int] = {}
+        """Those of them with a larger record than their topic allows, and what it allowed. Such a
+        log is tried again when the topic allows another size."""
         self._runtime = runtime
         self._directories = directories
         self._commits = commits
@@ -199,6 +203,8 @@ class Cleaner:
 
     def _set_aside(self, target: _Target, error: BadData | KafkaError) -> None:
         self.uncleanable[target.log] = str(error)
+        if isinstance(error, LargeRecord):
+            self._limits[target.log] = target.log.config.max_decompressed_message_bytes
         self._log.failure(
             "a log cannot be compacted and is set aside; it grows until it is repaired",
             error,
@@ -224,6 +230,7 @@ class Cleaner:
                         found[len(found)] = target, cleanable
         for log in self.uncleanable.keys() - known:
             del self.uncleanable[log]
+            self._limits.pop(log, None)
         key = choose(
             (key, cleanable, target.log.config.compaction)
             for key, (target, cleanable) in found.items()
@@ -231,6 +238,9 @@ class Cleaner:
         return None if key is None else found[key]
 
     def _is_excluded(self, log: PartitionLog) -> bool:
+        limit = self._limits.get(log)
+        if limit is not None and limit != log.config.max_decompressed_message_bytes:
+            del self._limits[log], self.uncleanable[log]
         return log in self._busy or log in self.uncleanable or log.failure is not None
 
     def _examined(self, target: _Target, now_ms: int) -> Cleanable | None:

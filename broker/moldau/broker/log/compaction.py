@@ -108,6 +108,7 @@ class Compaction:
             delete_retention_ms=self._log.delete_retention_ms,
             now_ms=self._now_ms,
             is_everywhere=self._log.is_everywhere,
+            record_bytes_max=self._log.config.max_decompressed_message_bytes,
         )
         transactions = CleanedTransactions(self._aborted_from(0))
         batch_filter = BatchFilter(round, self._offsets, transactions)
@@ -169,7 +170,8 @@ class Compaction:
                 return False
             self._offsets.grow(header.record_count)  # otherwise no round could get past this batch
         put, first = self._offsets.put, self._log.first_dirty_offset
-        for _, entries in entries_by_part(batch):
+        most = self._log.config.max_decompressed_message_bytes
+        for _, entries in entries_by_part(batch, record_bytes_max=most):
             for entry in entries:
                 if entry.key is not None and entry.offset >= first:
                     put(entry.key, entry.offset)

@@ -24,6 +24,7 @@ from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.deferred import dataclass
 from moldau.records import Batch, BatchHeader, Buffer, Entry, open_batch, read_header, retain
 from moldau.records.batch import seal
+from moldau.records.codecs import RECORD_BYTES_MAX
 from moldau.records.header import (
     LAYOUT,
     LOG_APPEND_TIME,
@@ -39,6 +40,7 @@ class Round:
 
     `latest_offset`   the last offset whose key is in the map.
     `end_offset`      the first offset that may not be cleaned.
+    `record_bytes_max`   how large a record of a compressed batch may be.
     `is_everywhere`   whether every replica of the partition has what is cleaned.
     """
 
@@ -48,6 +50,7 @@ class Round:
     delete_retention_ms: int
     now_ms: int
     is_everywhere: bool = True
+    record_bytes_max: int = RECORD_BYTES_MAX
 
     def is_over(self, horizon_ms: int | None) -> bool:
         """Whether what has this delete horizon may be removed."""
@@ -107,7 +110,8 @@ class BatchFilter:
             keeps_tombstone = keeps_tombstone or entry.value_bytes < 0
             return True
 
-        kept = retain(batch, is_kept, keep_empty=keep_empty)
+        most = self._round.record_bytes_max
+        kept = retain(batch, is_kept, keep_empty=keep_empty, record_bytes_max=most)
         if kept is None or not keeps_tombstone or set_before is not None:
             return kept
         return retain(open_batch(kept), _always, delete_horizon_ms=self._horizon())

@@ -12,6 +12,7 @@ from typing import Final
 from moldau.broker.log.compaction_choice import CompactionPolicy
 from moldau.deferred import dataclass
 from moldau.records import Codec
+from moldau.records.codecs import RECORD_BYTES_MAX
 
 UNLIMITED: Final = -1
 _INT64_MAX: Final = (1 << 63) - 1
@@ -32,6 +33,7 @@ class LogConfig:
     retention_bytes: int = UNLIMITED
     retention_ms: int = 168 * _HOUR_MS
     max_message_bytes: int = 1_048_588
+    max_decompressed_message_bytes: int = RECORD_BYTES_MAX
     is_deleted: bool = True
     """Whether `cleanup.policy` has `delete`."""
     is_compacted: bool = False

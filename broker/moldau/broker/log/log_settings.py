@@ -55,6 +55,7 @@ def log_config(settings: ResourceSettings) -> LogConfig:
         retention_bytes=settings[topic.retention_bytes],
         retention_ms=settings[topic.retention_ms],
         max_message_bytes=settings[topic.max_message_bytes],
+        max_decompressed_message_bytes=settings[topic.max_decompressed_message_bytes],
         is_deleted="delete" in policy,
         is_compacted="compact" in policy,
         is_append_time=settings[topic.message_timestamp_type] == "LogAppendTime",

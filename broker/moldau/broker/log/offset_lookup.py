@@ -46,6 +46,7 @@ class LargeLookup(NamedTuple):
     batch: Batch
     timestamp: int
     start_offset: int
+    record_bytes_max: int
 
     @property
     def next_offset(self) -> int:
@@ -55,7 +56,7 @@ class LargeLookup(NamedTuple):
     def run(self) -> OffsetAt | None:
         """Look for the record in the batch. Raise KafkaError if the batch is damaged."""
         try:
-            return _first_in(self.batch, self.timestamp, self.start_offset, DECOMPRESSED_BYTES_MAX)
+            return _first_in(self, DECOMPRESSED_BYTES_MAX)
         except CorruptRecord as error:
             raise as_kafka_error(error) from error
 
@@ -93,13 +94,15 @@ def _first_record_since(
     start_offset = max(start_offset, log.local_log_start_offset)
     for number in range(segments.index_of(start_offset), len(segments)):
         if segments[number].max_timestamp >= timestamp:
-            found = _search(segments[number], timestamp, start_offset)
+            found = _search(log, segments[number], timestamp, start_offset)
             if found is not None:
                 return found
     return None
 
 
-def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | LargeLookup | None:
+def _search(
+    log: LogState, segment: Segment, timestamp: int, start_offset: int
+) -> OffsetAt | LargeLookup | None:
     """Return the first record of a segment with this timestamp or a later one."""
     offset = max(segment.time_index.look_up(timestamp).offset, start_offset)
     position = segment.offset_index.look_up(offset).position
@@ -108,19 +111,20 @@ def _search(segment: Segment, timestamp: int, start_offset: int) -> OffsetAt | L
         if header.max_timestamp < timestamp or header.last_offset < start_offset:
             continue
         limit = DECOMPRESSED_BYTES_MAX if batch.codec is Codec.NONE else USUAL_BYTES_MAX
+        record_bytes_max = log.config.max_decompressed_message_bytes
+        lookup = LargeLookup(batch, timestamp, start_offset, record_bytes_max)
         try:
-            found = _first_in(batch, timestamp, start_offset, limit)
+            found = _first_in(lookup, limit)
         except OversizedRecords:
-            return LargeLookup(
-                Batch(header, memoryview(bytes(batch.data))), timestamp, start_offset
-            )
+            return lookup._replace(batch=Batch(header, memoryview(bytes(batch.data))))
         if found is not None:
             return found
     return None
 
 
-def _first_in(batch: Batch, timestamp: int, start_offset: int, limit: int) -> OffsetAt | None:
-    entry = first_since(batch, timestamp, start_offset, limit)
+def _first_in(lookup: LargeLookup, limit: int) -> OffsetAt | None:
+    batch, timestamp, start_offset, record_bytes_max = lookup
+    entry = first_since(batch, timestamp, start_offset, limit, record_bytes_max)
     if entry is None:
         return None
     return OffsetAt(entry.timestamp, entry.offset, batch.header.partition_leader_epoch)
@@ -131,4 +135,4 @@ def _newest_record(log: LogState, start_offset: int) -> OffsetAt | LargeLookup |
     record has a timestamp, this is the first record."""
     newest = max(log.segments, key=lambda segment: segment.max_timestamp)
     start_offset = max(start_offset, log.local_log_start_offset)
-    return _search(newest, newest.max_timestamp, start_offset)
+    return _search(log, newest, newest.max_timestamp, start_offset)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from moldau.broker.settings import coordinator, share, streams
 from moldau.broker.settings.resource import Default, ResourceSettings
-from moldau.broker.settings.syntax import DELAYS, DLQ_TOPIC, OFFSET_RESET
+from moldau.broker.settings.syntax import DELAYS, DLQ_TOPIC, KAFKA_DLQ_TOPIC, OFFSET_RESET
 from moldau.config import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -26,19 +26,36 @@ from moldau.config import (
 )
 from moldau.config.table import Row
 
+_OFFLOAD = "Whether another thread makes assignments: Kafka 4.4 takes it, and does not read it."
+
 # fmt: off
 consumer_assignment_interval_ms = Setting(
     "consumer.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="Assignments of this consumer group are at least this far apart.")
+consumer_assignor_offload_enable = Setting(
+    "consumer.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc=_OFFLOAD)
 consumer_heartbeat_interval_ms = Setting(
     "consumer.heartbeat.interval.ms", INT, 5000, check=at_least(1), dynamic=CLUSTER_WIDE,
     doc="How often members of this consumer group are told to send heartbeats.")
 consumer_session_timeout_ms = Setting(
     "consumer.session.timeout.ms", INT, 45_000, check=at_least(1), dynamic=CLUSTER_WIDE,
     doc="A member of this consumer group that is silent for this long is removed.")
+errors_deadletterqueue_copy_record_enable = Setting(
+    "errors.deadletterqueue.copy.record.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
+    doc="Whether dead letters of `errors.deadletterqueue.topic.name` have the key and the value of "
+    "the record. Otherwise they only say where it is.")
+errors_deadletterqueue_topic_name = Setting(
+    "errors.deadletterqueue.topic.name", STRING, "", check=KAFKA_DLQ_TOPIC, dynamic=CLUSTER_WIDE,
+    doc="The topic that gets a letter for each record that this share group gives up. Level 2 of "
+    "`share.version` is needed, and `errors.deadletterqueue.group.enable` of the topic. Empty: "
+    "there is none.")
 share_assignment_interval_ms = Setting(
     "share.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="Assignments of this share group are at least this far apart.")
+share_assignor_offload_enable = Setting(
+    "share.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc=_OFFLOAD)
 share_auto_offset_reset = Setting(
     "share.auto.offset.reset", STRING, "latest", check=OFFSET_RESET, dynamic=CLUSTER_WIDE,
     doc="Where this share group begins: `earliest`, `latest`, or `by_duration:` and how far back, "
@@ -78,6 +95,13 @@ share_session_timeout_ms = Setting(
 streams_assignment_interval_ms = Setting(
     "streams.assignment.interval.ms", INT, 1000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="Assignments of this streams group are at least this far apart.")
+streams_assignor_name = Setting(
+    "streams.assignor.name", STRING, None, dynamic=CLUSTER_WIDE,
+    doc="The assignor of this streams group, one of the broker's `group.streams.assignors`. A "
+    "change counts from the next assignment on.")
+streams_assignor_offload_enable = Setting(
+    "streams.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
+    doc=_OFFLOAD)
 streams_heartbeat_interval_ms = Setting(
     "streams.heartbeat.interval.ms", INT, 5000, check=at_least(1), dynamic=CLUSTER_WIDE,
     doc="How often members of this streams group are told to send heartbeats.")
@@ -106,6 +130,9 @@ streams_rack_aware_assignment_tags = Setting(
 
 # The broker's setting that applies if a group has none of its own.
 BROKER_DEFAULTS: Mapping[Row, Default] = {
+    consumer_assignor_offload_enable: Default(coordinator.group_consumer_assignor_offload_enable),
+    share_assignor_offload_enable: Default(share.group_share_assignor_offload_enable),
+    streams_assignor_offload_enable: Default(streams.group_streams_assignor_offload_enable),
     consumer_assignment_interval_ms: Default(coordinator.group_consumer_assignment_interval_ms),
     consumer_heartbeat_interval_ms: Default(coordinator.group_consumer_heartbeat_interval_ms),
     consumer_session_timeout_ms: Default(coordinator.group_consumer_session_timeout_ms),
@@ -115,6 +142,7 @@ BROKER_DEFAULTS: Mapping[Row, Default] = {
     share_partition_max_record_locks: Default(share.group_share_partition_max_record_locks),
     share_record_lock_duration_ms: Default(share.group_share_record_lock_duration_ms),
     share_session_timeout_ms: Default(share.group_share_session_timeout_ms),
+    streams_assignor_name: Default(streams.group_streams_assignors, lambda names: names[0]),
     streams_assignment_interval_ms: Default(streams.group_streams_assignment_interval_ms),
     streams_heartbeat_interval_ms: Default(streams.group_streams_heartbeat_interval_ms),
     streams_initial_rebalance_delay_ms: Default(streams.group_streams_initial_rebalance_delay_ms),
@@ -218,4 +246,16 @@ def group_conflicts(settings: ResourceSettings) -> tuple[str, ...]:
     for heartbeat, session in _LIVENESS:
         if settings[session] <= settings[heartbeat]:
             found.append(f"{session.name} must be more than {heartbeat.name}")
+    offered = broker[streams.group_streams_assignors]
+    if settings[streams_assignor_name] not in offered:
+        found.append(
+            f"{streams_assignor_name.name} '{settings[streams_assignor_name]}' is not a registered "
+            f"task assignor; the broker's {streams.group_streams_assignors.name} are "
+            f"{', '.join(offered)}"
+        )
+    if settings[share_dlq_topic] and settings[errors_deadletterqueue_topic_name]:
+        found.append(
+            f"{share_dlq_topic.name} and {errors_deadletterqueue_topic_name.name} are two ways to "
+            "the same thing: set one of them and delete the other"
+        )
     return tuple(found)

@@ -34,6 +34,8 @@ MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 60 * MS_PER_MINUTE
 SEGMENT_BYTES_MIN = 1_048_576
 """The smallest segment size that a topic may have."""
+RECORD_BYTES_MAX = 2**31 - 9
+"""The largest size of a record that a topic may allow: that of an array in Java."""
 
 log_dir = Setting(
     "log.dir",
@@ -63,6 +65,11 @@ num_recovery_threads_per_data_dir = Setting(
     "num.recovery.threads.per.data.dir", INT, 2, check=at_least(1), dynamic=CLUSTER_WIDE,
     importance=HIGH,
     doc="How many logs of a directory are recovered, or flushed at the end, at the same time.")
+max_decompressed_message_bytes = Setting(
+    "max.decompressed.message.bytes", INT, RECORD_BYTES_MAX, check=between(1, RECORD_BYTES_MAX),
+    dynamic=CLUSTER_WIDE,
+    doc="The largest record, in bytes, that is accepted in a compressed batch; topics may have "
+    "their own.")
 message_max_bytes = Setting(
     "message.max.bytes", INT, 1_048_588, check=at_least(0), dynamic=CLUSTER_WIDE, importance=HIGH,
     doc="The largest record batch that is accepted, after compression; topics have "

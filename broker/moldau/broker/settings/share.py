@@ -25,6 +25,14 @@ group_share_assignors = Setting(
 group_share_assignor_offload_enable = Setting(
     "group.share.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
     doc="Whether assignments of share groups are made by another thread.")
+errors_deadletterqueue_auto_create_topics_enable = Setting(
+    "errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
+    doc="Whether the topic that `errors.deadletterqueue.topic.name` of a share group names is "
+    "created when it is first needed.")
+errors_deadletterqueue_topic_name_prefix = Setting(
+    "errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", dynamic=CLUSTER_WIDE,
+    doc="How the names of topics must begin that `errors.deadletterqueue.topic.name` may name. "
+    "Empty: they may have any name.")
 group_share_dlq_manager_class_name = Setting(
     "group.share.dlq.manager.class.name", STRING,
     "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager",

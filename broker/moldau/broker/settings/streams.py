@@ -19,8 +19,8 @@ INT_MAX = 2**31 - 1
 
 # fmt: off
 group_streams_assignors = Setting(
-    "group.streams.assignors", LIST, ("sticky",), check=list_of(empty_allowed=False),
-    doc="The one assignor of streams groups.")
+    "group.streams.assignors", LIST, ("sticky",), check=list_of(("sticky",), empty_allowed=False),
+    doc="The assignors that streams groups may use, the first by default. There is one, `sticky`.")
 group_streams_assignor_offload_enable = Setting(
     "group.streams.assignor.offload.enable", BOOLEAN, True, dynamic=CLUSTER_WIDE,
     doc="Whether assignments of streams groups are made by another thread.")

@@ -205,6 +205,9 @@ DLQ_TOPIC: Check[str] = Check(
     "a topic name that begins with `dlq.`, or nothing",
     lambda text: not text or re.fullmatch(r"dlq\.[a-zA-Z0-9._-]{1,245}", text) is not None,
 )
+KAFKA_DLQ_TOPIC: Check[str] = Check(
+    "a topic name that does not start with '__', or nothing", lambda text: text[:2] != "__"
+)
 THROTTLED_REPLICAS: Check[tuple[str, ...]] = Check(
     "partition:broker items, or *", _are_throttled_replicas
 )

@@ -87,6 +87,7 @@ _OPEN_PREFIXES = (
 # Rows of Kafka's own tests and experiments: DescribeConfigs shows them only if they are given.
 INTERNAL = frozenset(
     (
+        "consumer.assignor.offload.enable",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
         "group.consumer.assignor.offload.enable",
@@ -107,8 +108,10 @@ INTERNAL = frozenset(
         "remote.log.manager.task.retry.backoff.ms",
         "remote.log.manager.task.retry.jitter",
         "server.max.startup.time.ms",
+        "share.assignor.offload.enable",
         "share.coordinator.cold.partition.snapshot.interval.ms",
         "share.coordinator.state.topic.prune.interval.ms",
+        "streams.assignor.offload.enable",
         "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",
         "unstable.feature.versions.enable",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.broker.settings import cleaner, log, replication, tiered
-from moldau.broker.settings.log import SEGMENT_BYTES_MIN
+from moldau.broker.settings.log import RECORD_BYTES_MAX, SEGMENT_BYTES_MIN
 from moldau.broker.settings.resource import Default
 from moldau.broker.settings.retention import NO_LIMIT
 from moldau.broker.settings.syntax import THROTTLED_REPLICAS
@@ -57,6 +57,10 @@ delete_retention_ms = Setting(
     "delete.retention.ms", LONG, 86_400_000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="How long tombstones and the ends of transactions stay after compaction, so that slow "
     "readers see them; longer while a replica is out of sync.")
+errors_deadletterqueue_group_enable = Setting(
+    "errors.deadletterqueue.group.enable", BOOLEAN, False, dynamic=CLUSTER_WIDE,
+    doc="Whether share groups whose `errors.deadletterqueue.topic.name` is this topic may write "
+    "dead letters to it.")
 file_delete_delay_ms = Setting(
     "file.delete.delay.ms", LONG, 60_000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="How long the files of a deleted segment stay on disk under another name.")
@@ -90,6 +94,11 @@ local_retention_ms = Setting(
 max_compaction_lag_ms = Setting(
     "max.compaction.lag.ms", LONG, LONG_MAX, check=at_least(1), dynamic=CLUSTER_WIDE,
     doc="A record is compacted at the latest after this time, however clean its log is.")
+max_decompressed_message_bytes = Setting(
+    "max.decompressed.message.bytes", INT, RECORD_BYTES_MAX, check=between(1, RECORD_BYTES_MAX),
+    dynamic=CLUSTER_WIDE,
+    doc="The largest record, in bytes, that is accepted in a compressed batch; the compaction and "
+    "lookups by time refuse larger ones too. A batch never decompresses to more than 128 MiB.")
 max_message_bytes = Setting(
     "max.message.bytes", INT, 1_048_588, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="The largest record batch that is accepted, after compression.")
@@ -169,6 +178,7 @@ BROKER_DEFAULTS: Mapping[Row, Default] = {
     local_retention_bytes: Default(tiered.log_local_retention_bytes),
     local_retention_ms: Default(tiered.log_local_retention_ms),
     max_compaction_lag_ms: Default(cleaner.log_cleaner_max_compaction_lag_ms),
+    max_decompressed_message_bytes: Default(log.max_decompressed_message_bytes),
     max_message_bytes: Default(log.message_max_bytes),
     message_timestamp_after_max_ms: Default(log.log_message_timestamp_after_max_ms),
     message_timestamp_before_max_ms: Default(log.log_message_timestamp_before_max_ms),

@@ -180,7 +180,8 @@ class SharePartition:
         self._state_epoch = loaded.state_epoch
         ahead_ms = self.wall_ahead_ms()
         runs = (run._replace(rest_ms=max(run.rest_ms - ahead_ms, 0)) for run in loaded.runs)
-        self.window = Window(start, runs)
+        self._renew_settings()
+        self.window = Window(start, runs, self.settings.delivery_limit)
         self.window.on_log_start(self.partition.log_start_offset)
         if loaded.start_offset == NOT_STARTED:
             self.window.store_start()
@@ -353,6 +354,9 @@ class SharePartition:
                 self._end_if_retired()
 
         topic = self.settings.dead_letter_topic
+        if topic is None:
+            buried(None)  # a node with other settings has stored that they wait for letters
+            return
         self._services.dead_letters.bury(self.key, self.partition, topic, burial.letters, buried)
 
     def _on_stored(self, error: KafkaError | None) -> None:

@@ -12,6 +12,7 @@ from moldau.ids import Uuid
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
+    from moldau.broker.share.settings import DeadLetterTopic
 
 NOT_STARTED = -1
 """The start offset of a state whose leader chooses where the group begins."""
@@ -59,10 +60,11 @@ class DeadLetters(Protocol):
         self,
         key: ShareKey,
         partition: Partition,
-        topic: str,
+        topic: DeadLetterTopic,
         letters: Sequence[Letter],
         then: OnStored,
     ) -> None:
-        """Copy the records of the letters. `then` is called once, when all in-sync replicas have
-        them, or after some seconds with the last error; perhaps before this returns."""
+        """Write the letters. `then` is called once, when all in-sync replicas have them, or after
+        some seconds with the last error; perhaps before this returns. By Kafka's rules there is
+        no error: letters that cannot be written are lost, and the log says so."""
         ...

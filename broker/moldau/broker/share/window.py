@@ -68,6 +68,8 @@ _FEWEST_DELIVERIES: Final = 2
 REJECTED: Final = "Offset rejected by client."
 TOO_OFTEN: Final = "Offset delivery count exceeded the threshold."
 """The reasons in dead letters, as Kafka words them."""
+ARCHIVING: Final = 3
+"""A state that only Kafka stores: the record is given up, and its letter is not written yet."""
 BURIED_AGAIN_MS: Final = 1000
 """When a letter is tried again that could not be written."""
 
@@ -148,7 +150,7 @@ class Ready:
 class Window:
     """The window of one share partition; see the module."""
 
-    def __init__(self, start_offset: int, stored: Iterable[StoredRun] = ()) -> None:
+    def __init__(self, start_offset: int, stored: Iterable[StoredRun] = (), limit: int = 0) -> None:
         """`stored` are the runs of the loaded state, sorted. What they do not mention before their
         last offset was not delivered, or that was not stored: it is available."""
         self.start_offset = start_offset
@@ -171,15 +173,14 @@ class Window:
         self._has_more = False
         self._unburied: list[Burial] = []
         self._burying: list[Burial] = []
-        for run in stored:
-            if run.last < start_offset:
-                continue
-            first = max(run.first, start_offset)
-            if first > self.next_offset:
-                self._append(Piece(self.next_offset, first - 1, RecordState.AVAILABLE, 0))
-            piece = Piece(first, run.last, RecordState(run.state), run.delivery_count)
+        for run in (each for each in stored if each.last >= start_offset):
+            piece = _loaded(run, start_offset)
+            if piece.first > self.next_offset:
+                self._append(Piece(self.next_offset, piece.first - 1, RecordState.AVAILABLE, 0))
             self._append(piece)
             self._rest(piece, run.rest_ms)
+            if piece.pending is not None:
+                self._end_request([piece], [_late_letter(piece, limit)], None)
         self._advance()
 
     def _append(self, piece: Piece) -> None:
@@ -740,6 +741,22 @@ def _is_due(piece: Piece, due_ms: int, start_offset: int) -> bool:
     if piece.due_ms != due_ms or piece.last < start_offset:
         return False
     return (piece.state is RecordState.ACQUIRED and piece.pending is None) or piece.is_resting
+
+
+def _loaded(run: StoredRun, start_offset: int) -> Piece:
+    """Return the piece of a stored run. One that waited for its letter is given up anew."""
+    is_archiving = run.state == ARCHIVING
+    state = RecordState.ACQUIRED if is_archiving else RecordState(run.state)
+    piece = Piece(max(run.first, start_offset), run.last, state, run.delivery_count)
+    if is_archiving:
+        piece.pending = RecordState.ARCHIVED
+    return piece
+
+
+def _late_letter(piece: Piece, limit: int) -> Letter:
+    """Return the letter for which a piece waited when its state was stored. The delivery limit of
+    the group says why, as with Kafka."""
+    return _letter(piece, TOO_OFTEN if piece.deliveries >= limit else REJECTED)
 
 
 def _letter(piece: Piece, reason: str) -> Letter:

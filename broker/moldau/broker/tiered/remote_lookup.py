@@ -87,7 +87,12 @@ class RemoteLookup:
         """Return the first record of a part that is new enough."""
         segment, start_offset, end_offset = part
         with self._served.failures_of(segment, start_offset):
-            found = await self._served.reader.find_offset(segment, timestamp, start_offset)
+            found = await self._served.reader.find_offset(
+                segment,
+                timestamp,
+                start_offset,
+                self._log.config.max_decompressed_message_bytes,
+            )
         return found if found is not None and found.offset < end_offset else None
 
     # The newest record.

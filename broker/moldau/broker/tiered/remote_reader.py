@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moldau.broker.log.admission import as_kafka_error
 from moldau.broker.log.offset_lookup import OffsetAt
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.broker.tiered.chunk_cache import INDEXES, ChunkCache, ChunkKey
@@ -37,6 +38,7 @@ from moldau.broker.tiered.segment_objects import (
 from moldau.errors import ConfigError, CorruptLog, CorruptRecord
 from moldau.objects.store_errors import StoreError, StoreReason
 from moldau.records import HEADER_BYTES, BatchHeader, Buffer, open_batch, read_header
+from moldau.records.codecs import RECORD_BYTES_MAX, LargeRecord
 from moldau.records.parts import first_since
 
 if TYPE_CHECKING:
@@ -144,10 +146,15 @@ class RemoteReader:
         return found, False
 
     async def find_offset(
-        self, segment: RemoteSegment, timestamp: int, start_offset: int = 0
+        self,
+        segment: RemoteSegment,
+        timestamp: int,
+        start_offset: int = 0,
+        record_bytes_max: int = RECORD_BYTES_MAX,
     ) -> OffsetAt | None:
         """Return the first record of a segment that is of `timestamp` or newer, and not below
-        `start_offset`."""
+        `start_offset`. Raise KafkaError if a compressed record up to there is larger than
+        `record_bytes_max`."""
         if segment.max_timestamp_ms < timestamp:
             return None
         opened = await self._opened(segment)
@@ -161,7 +168,13 @@ class RemoteReader:
             position = found.position + found.header.size_bytes
             data = await self._bytes(opened, found.position, position)
             batch = open_batch(data)
-            first = await self._runtime.run_blocking(first_since, batch, timestamp, start_offset)
+            look = partial(
+                first_since, batch, timestamp, start_offset, record_bytes_max=record_bytes_max
+            )
+            try:
+                first = await self._runtime.run_blocking(look)
+            except LargeRecord as error:
+                raise as_kafka_error(error) from error
             if first is not None:
                 return OffsetAt(first.timestamp, first.offset, found.header.partition_leader_epoch)
         return None

@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     from moldau.client import Producer, TopicPartition
 
 _PREFIX: Final = "__dlq.errors."
-_SETTING: Final = "share.dlq.topic"
+_SETTINGS: Final = ("share.dlq.topic", "errors.deadletterqueue.topic.name")
+"""The settings of a group that name its topic: ours, and Kafka's. At most one is set."""
 _ALL: Final = 2**31 - 1
 _DLQ_HELP: Final = "list dead letters, or replay them (dry run unless --execute)"
 _DLQ_DESCRIPTION: Final = """\
-Reads what the group has given up from its topic of dead letters (share.dlq.topic). `replay` sends
-key, value and headers to the topics that the letters came from; without --execute it only lists
-them. The letters stay in the topic, so a second replay sends them again: `moldau topic trim`
-deletes them. A letter that was too large to be copied has no content, and is not sent."""
+Reads what the group has given up from its topic of dead letters (share.dlq.topic, or Kafka's
+errors.deadletterqueue.topic.name). `replay` sends key, value and headers to the topics that the
+letters came from; without --execute it only lists them. The letters stay in the topic, so a second
+replay sends them again: `moldau topic trim` deletes them. A letter without content is not sent: of
+a record that was too large to be copied, or of a group that has Kafka's setting and not
+errors.deadletterqueue.copy.record.enable."""
 
 _COUNT: Final = 10
 _POLL_S: Final = 1.0
@@ -161,7 +164,7 @@ def _add_dlq(parser: ArgumentParser) -> None:
     parser.add_argument("what", choices=("list", "replay"))
     parser.add_argument("group", metavar="GROUP", type=name_of("share group"))
     parser.add_argument(
-        "--topic", type=topic_name, metavar="TOPIC", help="instead of the group's share.dlq.topic"
+        "--topic", type=topic_name, metavar="TOPIC", help="instead of the group's own"
     )
     add_execute(parser)
 
@@ -209,9 +212,11 @@ async def _places(client: Admin, group: str, topic: str | None) -> dict[TopicPar
 
     if topic is None:
         found = await client.describe_configs(Resource(ResourceType.GROUP, group))
-        topic = next((each.value for each in found if each.name == _SETTING), None)
+        topic = next((each.value for each in found if each.name in _SETTINGS and each.value), None)
         if not topic:
-            raise MoldauError(f"the group has no {_SETTING}: set it, or give --topic", group=group)
+            raise MoldauError(
+                f"the group has no {_SETTINGS[0]}: set it, or give --topic", group=group
+            )
         described = (await client.describe_topics([topic]))[topic]
         if isinstance(described, KafkaError):
             if described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

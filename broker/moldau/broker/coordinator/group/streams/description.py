@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from moldau.broker.coordinator.group.streams.assignors import STICKY
 from moldau.broker.coordinator.group.streams.tasks import OwnedTasks, Role, TaskId, Tasks, of_role
 from moldau.protocol.messages import streams_group_describe as describing
 
@@ -26,7 +25,7 @@ def described(state: StreamsGroupState) -> describing.DescribedGroup:
         assignment_epoch=state.target_epoch,
         topology=None if topology is None else _topology(state, topology),
         members=[_member(state, each) for _, each in sorted(state.members.items())],
-        assignor_name=STICKY,
+        assignor_name=state.terms.assignor,
     )
 
 

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from moldau.broker.coordinator.group.streams import records
 from moldau.broker.coordinator.group.streams.assignors import (
     ASSIGNORS,
-    STICKY,
     MemberSpec,
     Work,
 )
@@ -103,7 +102,7 @@ def new_target(
             terms.acceptable_lag,
             terms.spread_tags,
         )
-        assigned = ASSIGNORS[STICKY](specs, work)
+        assigned = ASSIGNORS[terms.assignor](specs, work)
     for member_id in sorted(assigned):
         if assigned[member_id] != state.target.get(member_id):
             found.append(records.target_of_member(state.group_id, member_id, assigned[member_id]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.broker.settings import ResourceSettings
+from moldau.broker.settings import ResourceSettings, streams
 from moldau.broker.settings.group import (
     bounded,
     streams_acceptable_recovery_lag,
+    streams_assignor_name,
     streams_heartbeat_interval_ms,
     streams_num_standby_replicas,
     streams_num_warmup_replicas,
@@ -34,6 +35,8 @@ class Terms:
     standby_count: int
     warmup_count: int
     spread_tags: tuple[str, ...]
+    assignor: str
+    """The name of the assignor. Another one counts from the next target on."""
     assignment: Mapping[str, str]
     """The settings for which the group is assigned anew when they change, as record 17 has them."""
 
@@ -54,5 +57,14 @@ def terms_of(settings: ResourceSettings) -> Terms:
         standbys,
         bounded(settings, streams_num_warmup_replicas),
         tags,
+        _assignor(settings),
         assignment,
     )
+
+
+def _assignor(settings: ResourceSettings) -> str:
+    """Return the broker's first assignor if the group names none, or one that the broker does not
+    offer any more."""
+    offered: tuple[str, ...] = settings.broker[streams.group_streams_assignors]
+    named = settings[streams_assignor_name]
+    return named if named in offered else offered[0]

@@ -15,7 +15,7 @@ from moldau.broker.coordinator.group.streams.tasks import Tasks
 
 Assignor: TypeAlias = "Callable[[Mapping[str, MemberSpec], Work], dict[str, Tasks]]"
 
-STICKY: Final = "sticky"
-ASSIGNORS: Final[Mapping[str, Assignor]] = {STICKY: sticky}
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"sticky": sticky}
+"""The assignors, by the names in `group.streams.assignors` and `streams.assignor.name`."""
 
-__all__ = ("ASSIGNORS", "STICKY", "Assignor", "MemberSpec", "Work")
+__all__ = ("ASSIGNORS", "Assignor", "MemberSpec", "Work")
