@@ -21,7 +21,7 @@ import httpx2
 
 from bench.peer_brokers import HOST, cpu_seconds
 from moldau.runtime.node_processes import free_ports
-from tests.peers.apache_kafka import fetch
+from tests.peers.apache_kafka import WITH_CONNECTORS, fetch
 
 TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
 # As connect-distributed.sh starts it.
@@ -186,7 +186,7 @@ def moldau_worker(
 @contextmanager
 def java_worker(bootstrap: str) -> Iterator[ConnectProcess]:
     """Start Java's worker as its own script does. Raise PeerMissing without Java."""
-    kafka, port = fetch(), free_ports(1)[0]
+    kafka, port = fetch(WITH_CONNECTORS), free_ports(1)[0]
     with tempfile.TemporaryDirectory(prefix="connect-bench-") as folder:
         properties = Path(folder) / "worker.properties"
         given = {**settings("java", bootstrap, port), "plugin.discovery": "only_scan"}

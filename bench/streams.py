@@ -43,7 +43,7 @@ from bench.peer_brokers import HOST, MoldauBroker
 from bench.stream_marks import Marks, mark
 from moldau.client import KafkaError, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
-from tests.peers.apache_kafka import NEWEST, PeerMissing, fetch
+from tests.peers.apache_kafka import VERSION, PeerMissing, fetch
 
 HERE: Final = Path(__file__).parent
 PEERS_VENV: Final = Path(
@@ -68,7 +68,7 @@ EXACT: Final = "exactly-once"
 EXACT_OFTEN: Final = "exactly-once, each 100 ms"
 """The same with ten a second in any case."""
 JAVA: Final = "Kafka Streams"
-JAVA_VERSION: Final = os.environ.get("KAFKA_PEER_VERSION", NEWEST)
+JAVA_VERSION: Final = os.environ.get("KAFKA_PEER_VERSION", VERSION)
 # The heartbeats of streams groups are for `bench.streams_groups`.
 BROKER: Final = {
     "num.partitions": "1",

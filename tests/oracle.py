@@ -4,8 +4,8 @@ The JSON files are not part of the repository. They are looked for in the folder
 `MOLDAU_KAFKA_MESSAGES` names, else in `../shared/kafka-messages` beside the checkout; tests that
 need them carry `needs_schemas` and skip with the reason where there are none.
 
-The folder holds Kafka 4.3.1's schemas, and one beside it with the suffix `-4.4` what Kafka 4.4.0
-has changed. The messages in `OF_KAFKA_4_4` are read from there.
+The folder holds Kafka 4.3.1's schemas, and one beside it with the suffix `-4.4` those that are new
+in Kafka 4.4.0 or other than before.
 
 Everything here comes from those files and from what Kafka's message generator makes of them;
 nothing is imported from `moldau`, so that it can be held against our own declarations.
@@ -26,21 +26,8 @@ import pytest
 
 FOLDER_VARIABLE: Final = "MOLDAU_KAFKA_MESSAGES"
 NEWER_SUFFIX: Final = "-4.4"
-OF_KAFKA_4_4: Final = frozenset(
-    (
-        *("ApiVersionsRequest", "ApiVersionsResponse"),
-        *("DeleteGroupsRequest", "DeleteGroupsResponse"),
-        *("TxnOffsetCommitRequest", "TxnOffsetCommitResponse"),
-        *("StreamsGroupHeartbeatRequest", "StreamsGroupHeartbeatResponse"),
-        *("StreamsGroupDescribeRequest", "StreamsGroupDescribeResponse"),
-        "StreamsGroupTopologyDescriptionUpdateRequest",
-        "StreamsGroupTopologyDescriptionUpdateResponse",
-        "StreamsGroupMetadataValue",
-        *("UnregisterControllerRequest", "UnregisterControllerResponse"),
-        "UnregisterControllerRecord",
-    )
-)
-"""The messages that are declared as Kafka 4.4.0 has them."""
+NOT_DECLARED: Final = frozenset(("AbortedTxn",))
+"""Schemas that are no message here: a row of `.txnindex` is read and written by the log."""
 NO_UPPER_BOUND: Final = 32767
 ZERO_UUID: Final = bytes(16)
 
@@ -199,12 +186,12 @@ def folder() -> Path | None:
 
 
 def _files(root: Path) -> list[Path]:
-    """The schema files, in order of folder and file. Those of `OF_KAFKA_4_4` are left out where
-    Kafka 4.4.0's are not there."""
-    older = (path for path in root.glob("*/*.json") if path.stem not in OF_KAFKA_4_4)
-    newer = root.with_name(root.name + NEWER_SUFFIX).glob("*/*.json")
-    found = [*older, *(path for path in newer if path.stem in OF_KAFKA_4_4)]
-    return sorted(found, key=lambda path: (path.parent.name, path.name))
+    """The schema files of Kafka 4.4.0, in order of folder and file; without its own they are those
+    of 4.3.1."""
+    found: dict[tuple[str, str], Path] = {}
+    for folder in (root, root.with_name(root.name + NEWER_SUFFIX)):
+        found |= {(path.parent.name, path.name): path for path in folder.glob("*/*.json")}
+    return [found[key] for key in sorted(found) if found[key].stem not in NOT_DECLARED]
 
 
 needs_schemas = pytest.mark.skipif(

@@ -19,7 +19,7 @@ from tests.conformance.records import (
     sample,
     stored,
 )
-from tests.peers.apache_kafka import NEWEST, VERSION, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, VERSION, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker
 
@@ -188,7 +188,7 @@ def last_segment(data: Path) -> int:
     return max(int(each.stem) for each in (data / "compacted-0").glob("*.log"))
 
 
-versions = pytest.mark.parametrize("version", [VERSION, NEWEST])
+versions = pytest.mark.parametrize("version", [OLDER, VERSION])
 
 
 @versions

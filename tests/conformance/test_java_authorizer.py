@@ -19,7 +19,7 @@ from moldau.broker.security.access.index import AclIndex
 from moldau.broker.security.access.rule import Acl
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.rights import Right
-from tests.peers.apache_kafka import NEWEST, fetch_or_skip
+from tests.peers.apache_kafka import fetch_or_skip
 from tests.protocol import network_table
 
 pytestmark = pytest.mark.real
@@ -108,7 +108,7 @@ def ours(one: dict[str, Any]) -> str:
 
 
 def test_random_decisions_are_those_of_java() -> None:
-    kafka = fetch_or_skip(NEWEST)
+    kafka = fetch_or_skip()
     random = Random(os.environ.get("MOLDAU_SEED", "42"))
     cases = [case(random) for _ in range(DECISIONS // A_CASE)]
     theirs = kafka.run_source(
@@ -127,7 +127,7 @@ def test_networks_are_those_of_java() -> None:
     hosts = network_table.CLIENTS
     asked = [*networks, *malformed]
     lines = [json.dumps({"network": each, "hosts": hosts}) for each in asked]
-    theirs = fetch_or_skip(NEWEST).run_source(Path(__file__).with_name("Networks.java"), lines)
+    theirs = fetch_or_skip().run_source(Path(__file__).with_name("Networks.java"), lines)
     kept = [f"1{clients}" for clients in networks.values()]
     kept += ["0" * (1 + len(hosts)) for _ in malformed]
     differing = [

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 

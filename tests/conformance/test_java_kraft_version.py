@@ -12,7 +12,7 @@ from moldau.client.sync import Admin
 from moldau.ids import format_uuid
 from moldau.testing.cluster import Cluster
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import run_tool
 
@@ -24,7 +24,7 @@ QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 @pytest.fixture(scope="module")
 def kafka() -> ApacheKafka:
-    return fetch_or_skip(NEWEST)
+    return fetch_or_skip()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from moldau.runtime.node_processes import NodeProcess, free_ports
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 
@@ -158,7 +158,7 @@ def live(mixed: Mixed, guest: OurNode | KafkaBroker, host: int) -> None:
     mixed.check()
 
 
-@pytest.fixture(scope="module", params=[VERSION, NEWEST])
+@pytest.fixture(scope="module", params=[OLDER, VERSION])
 def kafka(request: pytest.FixtureRequest) -> ApacheKafka:
     return fetch_or_skip(request.param)
 

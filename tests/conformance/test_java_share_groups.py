@@ -10,14 +10,14 @@ import pytest
 from moldau.testing import Cluster
 from tests.cli.shell import Shell
 from tests.conformance.filled import COUNT, TOPIC, fill
-from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_GROUPS: Final = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-CONFIGS: Final = "kafka.admin.ConfigCommand"
+CONFIGS: Final = "org.apache.kafka.tools.ConfigCommand"
 DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
 HALF: Final = COUNT // 2
 
@@ -74,7 +74,7 @@ def test_java_reads_a_queue_and_sees_where_it_stands(
 
 def test_java_and_ours_read_each_others_file_of_offsets(tmp_path: Path) -> None:
     """Kafka's tool has files of offsets for share groups since 4.4 (KIP-1323)."""
-    kafka = fetch_or_skip(NEWEST)
+    kafka = fetch_or_skip()
     file = tmp_path / "offsets.csv"
     with Cluster(1, directory=str(tmp_path / "data")) as ours:
         fill(ours.bootstrap_servers)

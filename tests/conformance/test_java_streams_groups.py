@@ -15,7 +15,7 @@ import pytest
 
 from moldau.testing import Cluster
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import run_tool
 
@@ -113,7 +113,7 @@ def write(shell: Shell, rounds: int) -> Counter[str]:
     return Counter({word: count * rounds for word, count in Counter(WORDS).items()})
 
 
-@pytest.mark.parametrize(("version", "node_count"), [(VERSION, 1), (VERSION, 3), (NEWEST, 3)])
+@pytest.mark.parametrize(("version", "node_count"), [(OLDER, 1), (OLDER, 3), (VERSION, 3)])
 def test_an_application_goes_on_exactly_once_when_an_instance_is_killed(
     tmp_path: Path, version: str, node_count: int
 ) -> None:

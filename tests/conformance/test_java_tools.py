@@ -15,13 +15,13 @@ from tests.conformance.clients import client_of
 from tests.conformance.nodes import Nodes
 from tests.conformance.nodes import nodes as nodes
 from tests.conformance.records import FIRST_TIMESTAMP_MS, Record, stored
-from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 
 pytestmark = pytest.mark.real
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
@@ -98,7 +98,7 @@ def test_kafka_features_goes_to_the_release_that_the_cluster_has(tmp_path: Path)
     """The tool names kraft.version with every release, also at its present level. A broker of its
     own: other tests have Streams groups on the session's."""
     with MoldauBroker(tmp_path) as own:
-        tool = Tools(fetch_or_skip(NEWEST), own.bootstrap_servers)
+        tool = Tools(fetch_or_skip(), own.bootstrap_servers)
         told = tool(FEATURES, "upgrade", "--release-version", "4.4")
         assert "kraft.version was upgraded to 1." in told
         assert "metadata.version was upgraded to 33." in told
@@ -194,7 +194,7 @@ def test_the_cluster_is_described(tool: FileTools) -> None:
     endpoints = tool.offline(cluster, "list-endpoints", *bootstrap)
     assert f"127.0.0.1  {tool.moldau.port}" in re.sub(r"[ \t]+", "  ", endpoints)
 
-    newest = Tools(fetch_or_skip(NEWEST), tool.bootstrap_servers)
+    newest = Tools(fetch_or_skip(), tool.bootstrap_servers)
     features = newest("org.apache.kafka.tools.FeatureCommand", "describe")
     levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", features))
     assert levels["metadata.version"] == "4.4-IV2"

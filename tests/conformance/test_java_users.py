@@ -38,7 +38,8 @@ def test_kafkas_tool_writes_the_same_users(tmp_path: Path) -> None:
 
 def test_kafka_configs_sets_and_removes_users(moldau: MoldauBroker) -> None:
     kafka = fetch_or_skip()
-    configs = ("kafka.admin.ConfigCommand", "--bootstrap-server", moldau.bootstrap_servers)
+    tool = "org.apache.kafka.tools.ConfigCommand"
+    configs = (tool, "--bootstrap-server", moldau.bootstrap_servers)
     user = ("--entity-type", "users", "--entity-name", "tool-user")
     scram = "SCRAM-SHA-512=[password=a secret]"
     run_tool(kafka, *configs, *user, "--alter", "--add-config", scram)

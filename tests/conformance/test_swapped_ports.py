@@ -19,7 +19,7 @@ import pytest
 from moldau.client.sync import LATEST, Admin, NewTopic, Producer, TopicPartition
 from moldau.testing import Cluster
 from moldau.testing.cluster import Layout
-from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -88,7 +88,7 @@ def fill(bootstrap: str, assignments: list[list[int]], count: int) -> None:
 def test_a_client_stays_with_its_cluster_when_ports_are_swapped(
     client: str, tmp_path: Path
 ) -> None:
-    kafka = fetch_or_skip(NEWEST) if client == "java" else None
+    kafka = fetch_or_skip() if client == "java" else None
     lone = Layout(first_id=MOVING)
     with (
         Cluster(2, controllers=1, directory=str(tmp_path / "own")) as own,

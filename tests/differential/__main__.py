@@ -23,19 +23,11 @@ from tests.differential.explained import explanation
 from tests.differential.peers import SETTINGS, talk_to_kafka, talk_to_ours
 from tests.differential.scenarios import scenarios
 from tests.differential.talk import Entry
-from tests.peers.apache_kafka import NEWEST, PeerMissing, fetch
+from tests.peers.apache_kafka import PeerMissing, fetch
 from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 from tests.streams.kafka import renew as streams
 
 STREAMS = "streams"
-OF_NEWEST = frozenset(
-    (
-        *("acl_hosts", "api_versions_named", "group_consumers", "group_expiry", "oversize"),
-        *("share_letters", "share_states", "streams_groups", "transactions_by_id"),
-        "unregistered_controllers",
-    )
-)
-"""The scenarios about what only the newest Kafka has, or has changed."""
 
 
 def renew(names: Sequence[str]) -> int:
@@ -48,8 +40,7 @@ def renew(names: Sequence[str]) -> int:
     for name in names:
         described = scenarios()[name]
         before = kept.read(name)
-        asked = fetch(NEWEST) if name in OF_NEWEST else kafka
-        now = talk_to_kafka(described.play, described.settings, asked).entries
+        now = talk_to_kafka(described.play, described.settings, kafka).entries
         kept.write(name, _as_before(name, before, now))
         print(f"{name}: {len(now)} answers, {_changed(name, before, now)}")
     return 0

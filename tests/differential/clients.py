@@ -153,9 +153,9 @@ def java_tools(bootstrap: str) -> None:
     tool(f"{tools}TopicCommand", "--alter", *topic, "--partitions", "3")
     entity = ("--entity-type", "topics", "--entity-name", "java")
     changes = "max.message.bytes=2000000,flush.messages=1"
-    tool("kafka.admin.ConfigCommand", "--alter", *entity, "--add-config", changes)
-    tool("kafka.admin.ConfigCommand", "--describe", *entity, "--all")
-    tool("kafka.admin.ConfigCommand", "--alter", *entity, "--delete-config", "flush.messages")
+    tool(f"{tools}ConfigCommand", "--alter", *entity, "--add-config", changes)
+    tool(f"{tools}ConfigCommand", "--describe", *entity, "--all")
+    tool(f"{tools}ConfigCommand", "--alter", *entity, "--delete-config", "flush.messages")
     tool(f"{tools}LogDirsCommand", "--describe", "--topic-list", "java")
     with tempfile.TemporaryDirectory() as scratch:
         wanted = Path(scratch) / "offsets.json"

@@ -20,7 +20,7 @@ _BEGINNING: Final = """\
 # Compatibility with Apache Kafka
 
 moldau's broker speaks Kafka's protocol and keeps Kafka's files. It is held against Apache Kafka
-4.3.1: thousands of requests, among them the ones that real clients send, go to both, and the
+4.4.0: thousands of requests, among them the ones that real clients send, go to both, and the
 decoded answers have to be equal field by field; so do the files that both hold after the same
 writes. `tests/differential/README.md` says how, and how to add a case. Kafka's answers are kept as
 data, so `make test` compares without Java; `make differential` asks a real Kafka again.

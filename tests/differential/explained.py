@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from re import fullmatch
 from typing import Any, Final
 
-from tests.broker.settings.cases import is_own
 from tests.differential import kept
 from tests.differential.comparison import (
     ABSENT,
@@ -51,9 +50,10 @@ _NO_WORDS: Final = (None, "")
 _WITHOUT_WORDS: Final = (
     (
         None,
-        ("administration", "limits", "oversize", "produce", "producers", "topics", "transactions"),
+        ("administration", "oversize", "produce", "producers", "topics", "transactions"),
         ("*.error_message",),
     ),
+    (None, ("rights",), ("responses*.error_message",)),
     (None, ("share_groups",), ("error_message", "*.error_message")),
     ("", ("administration",), ("*.error_message",)),
 )
@@ -158,43 +158,10 @@ def _is_smaller(difference: Difference) -> bool:
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
 
 
-def _is_newer_default(difference: Difference) -> bool:
-    return is_own(difference.ours["name"]) and difference.ours["config_source"] == 5
-
-
 _GRAPH: Final = "The graph of a streams group's topology is asked for and kept, without a plugin."
 _GRAPH_WHY: Final = "Kafka does so only with group.streams.topology.description.plugin.class."
 
-_OF_4_4: Final = "APIs in the versions of Apache Kafka 4.4 are served, too."
-_OF_4_4_WHY: Final = (
-    "The answers are those of Kafka 4.3; clients take the newest version that both have."
-)
-_newer: Final = partial(_rows, _OF_4_4, _OF_4_4_WHY, _ANYWHERE)
-
 ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
-    *_newer(
-        ("administration/*", "frames/*", "recorded_*"),
-        ("api_keys[api_key=18].max_version", 4, 5),
-        ("api_keys[api_key=28].max_version", 5, 6),
-        ("api_keys[api_key=42].max_version", 2, 3),
-        ("api_keys[api_key=88].max_version", 0, 1),
-        ("api_keys[api_key=89].max_version", 0, 1),
-        ("api_keys[api_key=93]", ABSENT, {"api_key": 93, "min_version": 0, "max_version": 0}),
-    ),
-    *_newer(
-        ("administration/*", "recorded_*"),
-        ("supported_features[name=share.version].max_version", 1, 2),
-    ),
-    OnPurpose(
-        "Topics have the settings of Apache Kafka 4.4: `errors.deadletterqueue.group.enable`, "
-        "`max.decompressed.message.bytes`, `remote.copy.lag.ms` and `remote.copy.lag.bytes`.",
-        "The answers are those of Kafka 4.3, which does not have them.",
-        _ADMIN,
-        ("administration/*", "topics/*", "rights/*", "recorded_*"),
-        ("topics.configs", "results.configs"),
-        kafka=ABSENT,
-        ours=_is_newer_default,
-    ),
     OnPurpose(
         "A member of a streams group that waits for tasks of others is to send its next heartbeat "
         "after 0.1 s, later in a group of more than 20 members.",
@@ -482,7 +449,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "The metadata log has no records that do nothing, so its offsets are smaller.",
         "Kafka writes one every 500 ms to see whether its quorum is alive; one voter need not ask.",
         _ADMIN,
-        ("administration/*", "recorded_*"),
+        ("recorded_*",),
         ("finalized_features_epoch", ANY, _is_offset),
     ),
     *_rows(
@@ -613,16 +580,6 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _ADMIN,
     ),
     OnPurpose(
-        "CreatePartitions beyond 10,000 partitions: POLICY_VIOLATION.",
-        "Kafka refuses as many, and calls it UNKNOWN_SERVER_ERROR; of other requests that are too "
-        "large it says POLICY_VIOLATION, as we do.",
-        _ADMIN,
-        cases=("limits/grown to 10002*",),
-        paths=("*.error_code",),
-        kafka=-1,
-        ours=44,
-    ),
-    OnPurpose(
         "A partition that is not used holds no open file, so a process with few files "
         "(`ulimit -n 1024`) has thousands of partitions. A topic is refused with POLICY_VIOLATION "
         "only while no file is left to make it; connections beyond a third of the files are "
@@ -728,6 +685,20 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "Where the group has wanted one and the same so far, Kafka takes the newcomer for another "
         "that does: it is given partitions, or no member is.",
         _GROUPS,
+    ),
+    OnPurpose(
+        "A new directory has `bootstrap.checkpoint`, with the levels that its cluster begins with.",
+        "Kafka 4.4 has them in the first snapshot of the metadata log alone; a controller of 4.3 "
+        "that joins looks for the file.",
+        _FILES,
+        cases=("files_*/files",),
+        paths=("files.bootstrap.checkpoint",),
+        kafka=ABSENT,
+        ours={
+            "FeatureLevelRecord 0": 6,
+            "control SNAPSHOT_FOOTER": 1,
+            "control SNAPSHOT_HEADER": 1,
+        },
     ),
     *_rows(
         "A batch that compaction shortens keeps its base timestamp.",

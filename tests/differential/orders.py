@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from moldau.broker.settings import TOPIC_SETTINGS
+from moldau.broker.settings import GROUP_SETTINGS, TOPIC_SETTINGS
 from tests.differential.comparison import ORDER, Difference
 
 Rule: TypeAlias = Callable[[Difference], bool]
@@ -54,9 +54,12 @@ def by_id(difference: Difference) -> bool:
 
 
 def by_table(difference: Difference) -> bool:
-    """A topic's settings stand as in our table."""
+    """The settings of a topic or a group stand as in our table."""
     names = _names(difference.ours)
-    return names == [row.name for row in TOPIC_SETTINGS if row.name in names]
+    return any(
+        names == [row.name for row in table if row.name in names]
+        for table in (TOPIC_SETTINGS, GROUP_SETTINGS)
+    )
 
 
 def _names(ours: object) -> list[str]:
@@ -77,8 +80,9 @@ _ASSIGNED: Final = "assignment.topic_partitions"
 ORDERS: Final = (
     _of(_PRODUCED, are("0", "1"), *(f"produce/{case}" for case in _PAIRS)),
     _of(_PRODUCED, are("9", "1"), "produce/wrong ones beside a right one"),
-    _of(_PRODUCED, are("0", "1"), "recorded_java_tools/* Produce"),
-    _of(_PRODUCED, are("1", "0"), "recorded_kafka_python/* Produce"),
+    _of(
+        _PRODUCED, are("0", "1"), "recorded_java_tools/* Produce", "recorded_kafka_python/* Produce"
+    ),
     _of("responses", are("strict", "t"), "produce/a time too long ago"),
     _of("responses", are("small", "t"), "produce/too large"),
     _of(
@@ -129,7 +133,7 @@ ORDERS: Final = (
     ),
     _of(
         f"results[resource_type=32,resource_name=g].{_CONFIGS}",
-        by_name,
+        by_table,
         "administration/* DescribeConfigsRequest",
     ),
     _of(
@@ -142,6 +146,8 @@ ORDERS: Final = (
         are("log.retention.ms", "log.segment.bytes", "a.plugins", "node.id", "ssl.key.password"),
         "administration/* DescribeConfigsRequest",
     ),
+    _of("topics", by_name, "recorded_* Metadata"),
+    _of("results[log_dir=<data>].topics", by_name, "recorded_java_tools/* DescribeLogDirs"),
     _of("groups", are("nobody", ""), "share_groups/describe nothing known"),
     _of("responses.partitions", are("9", "0"), "share_groups/a released one"),
     _of(

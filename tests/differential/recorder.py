@@ -24,6 +24,7 @@ from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
 from tests.broker.api.conversation import without_wording
+from tests.differential.group_requests import coordinated
 from tests.differential.peers import kafka_peer
 from tests.differential.talk import Talk
 from tests.peers.kafka_broker import HOST, KafkaBroker
@@ -179,11 +180,13 @@ def _exchange(
 def record(broker: KafkaBroker, proxy_port: int, client: Callable[[str], object]) -> Recording:
     """What `client(bootstrap)`, in a thread of its own, says to a Kafka that advertises the port.
 
-    The broker has a block of producer ids before: who asks first is told to come again."""
+    The broker has a block of producer ids and coordinators before: the first to ask for them may be
+    told to come again."""
 
     async def main(runtime: Runtime) -> Recording:
         talk = Talk(kafka_peer(runtime, broker))
         await talk.producer_id()
+        await coordinated(talk)
         talk.close()
         proxy = Proxy(runtime, broker.port)
         began_ms = runtime.clock.wall_ms()

@@ -1,8 +1,8 @@
 """What was recorded of a client, said again to our broker.
 
-The bytes are those that the client sent. Only ids that chance gave (of topics, of fetch sessions)
-are put in place of those that Kafka gave; then the request is encoded anew. APIs that we do not
-serve are passed over: the client would not have asked us.
+The bytes are those that the client sent. Only ids that chance gave (of the cluster, of topics, of
+fetch sessions) are put in place of those that Kafka gave; then the request is encoded anew. APIs
+that we do not serve are passed over: the client would not have asked us.
 
 Our clock begins when the recording did, as records carry the client's times; and each request
 waits for its time, as a client waits before it tries again.
@@ -19,6 +19,7 @@ from moldau.broker.api.service import served_versions
 from moldau.protocol.declare import Request, Response, Struct
 from moldau.protocol.messages import API, response_class
 from tests.differential import recorder
+from tests.differential.group_requests import coordinated
 from tests.differential.peers import SIMULATED, talk_to_ours
 from tests.differential.plain import Symbols, plain
 from tests.differential.recorder import Exchange, Recording
@@ -57,7 +58,9 @@ class Replay:
         theirs.call_text("127.0.0.1", "<host>")
         theirs.call("port", self._recording.port, "<port>")
         served = served_versions()
+        self._given["cluster_id", self._recording.cluster_id] = talk.peer.cluster_id
         await talk.producer_id()  # as before the recording
+        await coordinated(talk)
         began_s = talk.peer.runtime.clock.monotonic()
         try:
             for number, exchange in enumerate(self._recording.exchanges):
@@ -115,7 +118,7 @@ class Replay:
         found = False
         for field in type(value).spec.fields:
             inside = getattr(value, field.name)
-            key = (field.name, inside) if isinstance(inside, int | bytes) else None
+            key = (field.name, inside) if isinstance(inside, int | bytes | str) else None
             if key in self._given:
                 setattr(value, field.name, self._given[key])
                 found = True

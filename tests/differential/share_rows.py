@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.broker.settings.cases import is_own
+from tests.broker.settings.cases import INTERNAL_TO_KAFKA, is_own
 from tests.differential.comparison import ABSENT, OUTCOME, Difference, OnPurpose
 from tests.differential.talk import SILENCE
 
 _GROUPS: Final = "Groups"
-
-
-def _is_unknown_place(difference: Difference) -> bool:
-    """A topic whose one partition is unknown by its id or by its number."""
-    (partition,) = difference.ours["partitions"]
-    return partition["error_code"] in (3, 100)
 
 
 def _is_without_offsets(difference: Difference) -> bool:
@@ -25,6 +19,10 @@ def _is_without_offsets(difference: Difference) -> bool:
 
 def _is_own_setting(difference: Difference) -> bool:
     return isinstance(difference.ours, dict) and is_own(difference.ours["name"])
+
+
+def _is_hidden_setting(difference: Difference) -> bool:
+    return isinstance(difference.ours, dict) and difference.ours["name"] in INTERNAL_TO_KAFKA
 
 
 SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
@@ -47,33 +45,6 @@ SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
         _GROUPS,
     ),
     OnPurpose(
-        "ShareFetch of a topic that does not exist: UNKNOWN_TOPIC_ID for its partitions.",
-        "Kafka fails inside, and the member gets nothing of its other topics either.",
-        _GROUPS,
-        cases=("share_groups/fetch an unknown topic", "share_groups/fetch an unknown partition"),
-        paths=("error_code",),
-        kafka=-1,
-        ours=0,
-    ),
-    OnPurpose(
-        "ShareFetch of a topic that does not exist: UNKNOWN_TOPIC_ID for its partitions.",
-        "Kafka fails inside, and the member gets nothing of its other topics either.",
-        _GROUPS,
-        cases=("share_groups/fetch an unknown topic", "share_groups/fetch an unknown partition"),
-        paths=("acquisition_lock_timeout_ms",),
-        kafka=0,
-        ours=30_000,
-    ),
-    OnPurpose(
-        "ShareFetch of a topic that does not exist: UNKNOWN_TOPIC_ID for its partitions.",
-        "Kafka fails inside, and the member gets nothing of its other topics either.",
-        _GROUPS,
-        cases=("share_groups/fetch an unknown topic", "share_groups/fetch an unknown partition"),
-        paths=("responses",),
-        kafka=ABSENT,
-        ours=_is_unknown_place,
-    ),
-    OnPurpose(
         "A group has settings of ours, which begin with `share.retry.`, `share.dlq.` and "
         "`share.deliver.`.",
         "Kafka has no such thing ([queues.md](queues.md#what-kafka-does-not-have)).",
@@ -82,6 +53,16 @@ SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
         paths=("results.configs",),
         kafka=ABSENT,
         ours=_is_own_setting,
+    ),
+    OnPurpose(
+        "A streams group shows its settings of warm-ups: `streams.acceptable.recovery.lag`, "
+        "`streams.num.warmup.replicas` and `streams.task.offset.interval.ms`.",
+        "Kafka 4.4 hides them, as it has no warm-ups yet.",
+        _GROUPS,
+        cases=("administration/*",),
+        paths=("results.configs",),
+        kafka=ABSENT,
+        ours=_is_hidden_setting,
     ),
     OnPurpose(
         "The start offset of a share partition is stored with the acknowledgement that moves it.",

@@ -49,7 +49,7 @@ def difference(case: str, path: str, kafka: Any, ours: Any, where: str = "") -> 
             ("6f7de180, which is wrong", ABSENT, 7),
         ),
         ("fetch/isolation 7", "error_code", -1, 42, (0, -2)),
-        ("administration/1 x", "finalized_features_epoch", 31, 29, (0, -1, ABSENT)),
+        ("recorded_x/1 x", "finalized_features_epoch", 31, 29, (0, -1, ABSENT)),
         (
             "files_compacted/files",
             "partitions.files.00000000000000000000.log.times",

@@ -14,6 +14,7 @@ from tests.connect.committed import read
 from tests.connect.processes import wait_until
 from tests.mirror.quick_mirror import QUICK, read_topic
 from tests.mirror.running import copied, create, fill, mirroring, read_some
+from tests.peers.apache_kafka import WITH_CONNECTORS, fetch_or_skip
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
@@ -61,7 +62,7 @@ def test_javas_client_translates_the_offsets_of_a_group_and_its_connector_would_
         assert sorted(map(copied, there), key=repr) == sorted(
             map(copied, read(target, "A.mirrored")), key=repr
         )
-        (answer,) = kafka_broker.kafka.run_source(
+        (answer,) = fetch_or_skip(WITH_CONNECTORS).run_source(
             Path(__file__).parent / "ReadMirror.java", [f"{target} A mirror-readers mirrored"]
         )
         with Admin(bootstrap_servers=target) as admin:

@@ -28,8 +28,11 @@ import pytest
 
 from tests.suites import may_use_java
 
-VERSION: Final = "4.3.1"
-NEWEST: Final = "4.4.0"
+VERSION: Final = "4.4.0"
+OLDER: Final = "4.3.1"
+WITH_CONNECTORS: Final = OLDER
+"""The newest with connectors for files and the mirror: those of 4.4.0 are not published, and those
+of 4.3.1 call classes that moved."""
 LIBS_VARIABLE: Final = "MOLDAU_KAFKA_LIBS"
 FETCH_TIMEOUT_S: Final = 900
 QUIET_ARCHIVE: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -44,19 +47,15 @@ _LOG4J_VERSION: Final = "2.25.4"
 _ARTIFACTS: Final = (
     "org.apache.kafka:kafka_2.13",  # broker and controller, ConfigCommand, StorageTool
     "org.apache.kafka:kafka-tools",  # the other command line tools
-    "org.apache.kafka:kafka-shell",
     "org.apache.kafka:kafka-streams",
     "org.apache.kafka:connect-runtime",
     "org.apache.kafka:connect-json",
     "org.apache.kafka:connect-transforms",
-    "org.apache.kafka:connect-file",
-    "org.apache.kafka:connect-mirror",
     "org.apache.logging.log4j:log4j-api",
     "org.apache.logging.log4j:log4j-core",
     "org.apache.logging.log4j:log4j-slf4j-impl",
 )
-# Not published for `NEWEST`: there `VERSION` stands in.
-_OLDER: Final = ("kafka-shell", "connect-file", "connect-mirror")
+_CONNECTORS: Final = ("org.apache.kafka:connect-file", "org.apache.kafka:connect-mirror")
 
 
 class PeerMissing(Exception):
@@ -132,7 +131,8 @@ def fetch(version: str = VERSION) -> ApacheKafka:
         return ApacheKafka(version, libs, java)
     libs = cache_folder() / version / "libs"
     if not libs.is_dir():
-        fetch_jars(libs, _of_kafka(version, _ARTIFACTS))
+        connectors = _CONNECTORS if version == WITH_CONNECTORS else ()
+        fetch_jars(libs, _of_kafka(version, (*_ARTIFACTS, *connectors)))
     return ApacheKafka(version, libs, java)
 
 
@@ -173,13 +173,11 @@ def cache_folder() -> Path:
 
 def _of_kafka(version: str, artifacts: Sequence[str]) -> list[str]:
     """What Maven is asked for: `group:name:version`."""
-    return [f"{each}:{_version_of(each, version)}" for each in artifacts]
-
-
-def _version_of(artifact: str, version: str) -> str:
-    if artifact.startswith("org.apache.logging.log4j:"):
-        return _LOG4J_VERSION
-    return VERSION if version == NEWEST and artifact.endswith(_OLDER) else version
+    versions = (
+        _LOG4J_VERSION if each.startswith("org.apache.logging.log4j:") else version
+        for each in artifacts
+    )
+    return [f"{each}:{its}" for each, its in zip(artifacts, versions, strict=True)]
 
 
 def fetch_jars(libs: Path, artifacts: Sequence[str], options: Sequence[str] = ()) -> None:

@@ -29,7 +29,7 @@ from tests.peers.kafka_broker import TOOL_JVM, BrokerFailed, BrokerOptions, Kafk
 TOOLS: Final[tuple[tuple[str, ...], ...]] = (
     ("org.apache.kafka.tools.TopicCommand", "--list"),
     ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--list"),
-    ("kafka.admin.ConfigCommand", "--describe", "--entity-type", "topics"),
+    ("org.apache.kafka.tools.ConfigCommand", "--describe", "--entity-type", "topics"),
 )
 SOURCE: Final = Path(__file__).parent.parent / "conformance" / "programs" / "JavaClient.java"
 RUN_S: Final = 120

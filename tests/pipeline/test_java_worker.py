@@ -15,7 +15,7 @@ import pytest
 
 from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
-from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.apache_kafka import WITH_CONNECTORS, fetch_or_skip
 from tests.pipeline.guide import blocks
 from tests.pipeline.running import Folder, wait_until
 
@@ -29,7 +29,7 @@ RUNNING = dict.fromkeys(("read-lines", "count-words", "write-counts"), "RUNNING"
 @contextmanager
 def java_worker(bootstrap: str, folder: Path, directory: Path) -> Iterator[str]:
     """Its address; relative paths in its connectors count from `directory`."""
-    kafka, port = fetch_or_skip(), free_ports(1)[0]
+    kafka, port = fetch_or_skip(WITH_CONNECTORS), free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     settings = {
         "bootstrap.servers": bootstrap,

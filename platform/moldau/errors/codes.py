@@ -1,4 +1,4 @@
-"""The one table of the protocol's error codes, as of Kafka 4.3.1, and the error that has a code.
+"""The one table of the protocol's error codes, as of Kafka 4.4.0, and the error that has a code.
 
 A row has the number, a message for people, and what a client may do: `FATAL` (repeating the same
 request fails again), `RETRY` (it may work later), `REFRESH` (it may work with fresh metadata, which

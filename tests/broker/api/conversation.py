@@ -59,7 +59,7 @@ from moldau.protocol.messages.list_partition_reassignments import (
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.controller.cluster import topic
-from tests.broker.settings.cases import is_own
+from tests.broker.settings.cases import INTERNAL_TO_KAFKA, is_own
 
 KEPT = Path(__file__).with_name("kafka_conversation.jsonl")
 PLAINTEXT, OTHER = "PLAINTEXT", "OTHER"
@@ -423,7 +423,7 @@ def without_wording(answer: Any) -> Any:
 
 def _is_own_setting(value: Any) -> bool:
     is_setting = isinstance(value, DescribeConfigsResourceResult | CreatableTopicConfigs)
-    return is_setting and is_own(value.name)
+    return is_setting and (is_own(value.name) or value.name in INTERNAL_TO_KAFKA)
 
 
 def comparable(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Our answers beside Apache Kafka 4.3.1's, on the same metadata, settings and requests."""
+"""Our answers beside Apache Kafka 4.4.0's, on the same metadata, settings and requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from moldau.broker.controller.configs import ALL_BROKERS, Resource, ResourceType
 from moldau.broker.controller.controller import Controller
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.levels import METADATA_VERSION, SHARE_VERSION
 from moldau.broker.controller.metadata_batches import decode_records
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
@@ -16,7 +15,6 @@ from moldau.broker.settings import broker_settings, dynamic_layers
 from moldau.config.given import GivenValue, Source, SourceKind
 from moldau.logging import Loggers
 from moldau.protocol.messages import API
-from moldau.protocol.versions import Versions
 from moldau.records import open_batch
 from tests.broker.api import conversation
 from tests.broker.api.administered import Administered
@@ -43,8 +41,6 @@ def on_kafkas_footing(footing: Footing) -> Administered:
     administered.node.cluster_id = footing.cluster_id
     administered.node.settings = settings.overlaid(*layers)
     administered.node.endpoints = footing.endpoints
-    older = {METADATA_VERSION: Versions(7, 30), SHARE_VERSION: Versions(0, 1)}
-    administered.node.features = {**administered.node.features, **older}
     return administered
 
 

@@ -25,7 +25,7 @@ from moldau.runtime.real_files import RealFiles
 from tests.broker.controller.cluster import CLUSTER_ID, Cluster, schema, topic
 from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
-from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import SMALL_JVM, TOOL_JVM
 
 pytestmark = pytest.mark.real
@@ -42,7 +42,7 @@ def run(kafka: ApacheKafka, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=[VERSION, NEWEST])
+@pytest.fixture(scope="module", params=[OLDER, VERSION])
 def kafka(request: pytest.FixtureRequest) -> ApacheKafka:
     return fetch_or_skip(request.param)
 

@@ -79,10 +79,10 @@ public final class SettingAnswers {
                 LogConfig.validateBrokerLogConfigValues(config.extractLogConfigMap(), isTiered);
                 break;
             case "all":
-                DynamicBrokerConfig.validateConfigs(properties("all"), false);
+                acceptDynamic("all");
                 break;
             case "one":
-                DynamicBrokerConfig.validateConfigs(properties("one"), true);
+                acceptDynamic("one");
                 break;
             case "topic":
                 LogConfig.validate(
@@ -98,6 +98,11 @@ public final class SettingAnswers {
             default:
                 throw new IllegalArgumentException(kind);
         }
+    }
+
+    private void acceptDynamic(String name) {
+        Properties resolved = DynamicBrokerConfig.resolveVariableConfigs(properties(name));
+        DynamicBrokerConfig.validateConfigs(properties(name), resolved, name.equals("one"));
     }
 
     private String describe(String kind) {

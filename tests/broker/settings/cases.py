@@ -57,29 +57,15 @@ _OWN = (
     "remote.storage.region",
 )
 _OWN_NAMES = frozenset(("remote.storage",))
-_OF_KAFKA_4_4 = frozenset(
-    (
-        *("consumer.assignor.offload.enable", "share.assignor.offload.enable"),
-        *("streams.assignor.offload.enable", "streams.assignor.name"),
-        *("errors.deadletterqueue.auto.create.topics.enable", "max.decompressed.message.bytes"),
-        *("errors.deadletterqueue.copy.record.enable", "errors.deadletterqueue.group.enable"),
-        *("errors.deadletterqueue.topic.name", "errors.deadletterqueue.topic.name.prefix"),
-        *("group.streams.acceptable.recovery.lag", "streams.acceptable.recovery.lag"),
-        *("group.streams.max.warmup.replicas", "group.streams.min.task.offset.interval.ms"),
-        *("group.streams.num.warmup.replicas", "streams.num.warmup.replicas"),
-        *("group.consumer.assignor.offload.enable", "group.share.assignor.offload.enable"),
-        *("group.share.dlq.manager.class.name", "group.streams.assignor.offload.enable"),
-        *("group.streams.assignors", "group.streams.topology.description.plugin.class"),
-        "group.streams.rack.aware.assignment.tags",
-        "streams.rack.aware.assignment.tags",
-        *("group.streams.task.offset.interval.ms", "streams.task.offset.interval.ms"),
-        *("log.remote.copy.lag.bytes", "remote.copy.lag.bytes"),
-        *("log.remote.copy.lag.ms", "remote.copy.lag.ms"),
-        "sasl.oauthbearer.allow.unverified.audience",
-        "sasl.oauthbearer.allow.unverified.issuer",
+INTERNAL_TO_KAFKA = frozenset(
+    f"{whose}streams.{what}"
+    for whose in ("group.", "")
+    for what in (
+        *("acceptable.recovery.lag", "max.warmup.replicas", "min.task.offset.interval.ms"),
+        *("num.warmup.replicas", "task.offset.interval.ms"),
     )
 )
-"""Settings that Kafka 4.3.1, whose answers are kept, does not have yet."""
+"""Settings that Kafka 4.4 has without showing them, and that are offered here."""
 
 # Tried as combinations: single values say little of them, or nothing else would work.
 _NOT_PROBED = {"process.roles", "node.id", "broker.id", "controller.listener.names", "listeners"}
@@ -87,8 +73,8 @@ _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 def is_own(name: str) -> bool:
-    """Whether a setting is moldau's, and unknown to Kafka 4.3.1."""
-    return name.startswith(_OWN) or name in _OWN_NAMES or name in _OF_KAFKA_4_4
+    """Whether a setting is moldau's, and unknown to Kafka."""
+    return name.startswith(_OWN) or name in _OWN_NAMES
 
 
 _WHOLES = ["0", "1", "2", "-1", "-2", "-3", "x", "", "1.5", " 7 ", "+5", "1_0", "0x1"]

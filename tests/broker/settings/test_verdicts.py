@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.settings import kept, ours
-from tests.broker.settings.cases import BASE, combination_line, is_own, line
+from tests.broker.settings.cases import BASE, INTERNAL_TO_KAFKA, combination_line, is_own, line
 from tests.peers.apache_kafka import fetch_or_skip
 
 
@@ -18,8 +18,18 @@ def is_any(value: str) -> bool:
 # Where we differ on purpose: of which setting, which values, and why.
 PLUGIN = "plugins are named by aliases here, not by classes that Java finds"
 STRICTER = "Kafka finds out later, or never"
+ONCE_MORE = "a tag that is there twice says no more than once"
+_TAGS = "streams.rack.aware.assignment.tags"
+
+
+def is_repeated(value: str) -> bool:
+    return value == "x,x"
+
+
 DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
     ("broker", "group.share.assignors"): (is_any, PLUGIN),
+    ("broker", f"group.{_TAGS}"): (is_repeated, ONCE_MORE),
+    ("group", _TAGS): (is_repeated, ONCE_MORE),
     ("broker", "metrics.recording.level"): (is_any, STRICTER),
     ("broker", "offsets.topic.segment.bytes"): (is_any, STRICTER),
     ("broker", "share.coordinator.state.topic.segment.bytes"): (is_any, STRICTER),
@@ -82,8 +92,14 @@ def test_combinations_are_judged_as_kafka_judges_them(text: str) -> None:
 
 
 def of_kafka(entries: list[str]) -> list[str]:
-    """The entries without those of our own settings, whose names say so."""
-    return [each for each in entries if not is_own(each.partition("|")[0])]
+    """The entries without those of our own settings, and those that Kafka does not show."""
+    named = [(each.partition("|")[0], each) for each in entries]
+    return [
+        # Kafka reads it at its start; here it takes effect at once.
+        each.replace("|7|||", "|7|read-only||") if name == f"group.{_TAGS}" else each
+        for name, each in named
+        if not is_own(name) and name not in INTERNAL_TO_KAFKA
+    ]
 
 
 @pytest.mark.parametrize(

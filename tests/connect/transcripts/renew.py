@@ -9,13 +9,15 @@ from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.transcripts.conversation import held
 from tests.connect.transcripts.java_worker import java_worker
 from tests.connect.transcripts.kept import write
-from tests.peers.apache_kafka import fetch
+from tests.peers.apache_kafka import WITH_CONNECTORS, fetch
 
 
 def renew() -> None:
     with SyncEmbeddedBroker() as broker, TemporaryDirectory() as name:
         folder = Path(name)
-        with java_worker(fetch(), broker.bootstrap_servers, folder, "transcripts") as worker:
+        with java_worker(
+            fetch(WITH_CONNECTORS), broker.bootstrap_servers, folder, "transcripts"
+        ) as worker:
             write(held(worker, folder, "the-topic"))
 
 

@@ -12,7 +12,7 @@ from tests.connect.transcripts.conversation import held
 from tests.connect.transcripts.java_worker import JSON, java_worker
 from tests.connect.transcripts.kept import OTHER_STATUS, OTHER_WORDS, differences, kept
 from tests.connect.worker.scene import Scene
-from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.apache_kafka import WITH_CONNECTORS, fetch_or_skip
 
 pytestmark = pytest.mark.real
 
@@ -40,7 +40,9 @@ def test_the_answers_are_those_of_java(broker: SyncEmbeddedBroker, tmp_path: Pat
 @pytest.mark.deep
 def test_the_kept_answers_are_those_of_java(broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
     cluster = f"{TOPIC}-cluster"
-    with java_worker(fetch_or_skip(), broker.bootstrap_servers, tmp_path, cluster) as worker:
+    with java_worker(
+        fetch_or_skip(WITH_CONNECTORS), broker.bootstrap_servers, tmp_path, cluster
+    ) as worker:
         java = held(worker, tmp_path, TOPIC)
 
     assert differences(kept(), java) == {}

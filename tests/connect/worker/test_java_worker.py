@@ -19,7 +19,7 @@ from tests.connect.committed import committed, read
 from tests.connect.processes import Worker, command, wait_until
 from tests.connect.transcripts.conversation import SINK, SOURCE
 from tests.connect.transcripts.java_worker import JSON, java_worker
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import WITH_CONNECTORS, ApacheKafka, fetch_or_skip
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -180,12 +180,12 @@ def cluster(moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 
 
 def test_javas_worker_goes_on_where_ours_has_stopped_and_ours_again(cluster: Cluster) -> None:
-    kafka = fetch_or_skip()
+    kafka = fetch_or_skip(WITH_CONNECTORS)
     hand_over(cluster, cluster.ours, lambda: cluster.java(kafka), cluster.ours)
 
 
 def test_ours_goes_on_where_javas_worker_has_stopped(cluster: Cluster) -> None:
-    kafka = fetch_or_skip()
+    kafka = fetch_or_skip(WITH_CONNECTORS)
     hand_over(cluster, lambda: cluster.java(kafka), cluster.ours)
 
 
@@ -202,7 +202,7 @@ def counts(cluster: Cluster) -> list[bytes]:
 def test_exactly_once_sources_go_on_at_the_others_worker(
     cluster: Cluster, is_javas_first: bool
 ) -> None:
-    kafka = fetch_or_skip()
+    kafka = fetch_or_skip(WITH_CONNECTORS)
     cluster.support = {"exactly.once.source.support": "enabled"}
     java: Start = lambda: cluster.java(kafka)  # noqa: E731
     hand_over(cluster, *((java, cluster.ours, java) if is_javas_first else (cluster.ours, java)))
@@ -215,7 +215,7 @@ def test_exactly_once_sources_go_on_at_the_others_worker(
 @pytest.mark.parametrize("is_java_leader", [False, True])
 def test_each_has_the_other_fence_its_older_tasks(cluster: Cluster, is_java_leader: bool) -> None:
     """Both are in one group: one leads, and the other starts a task and has it fence the older."""
-    kafka = fetch_or_skip()
+    kafka = fetch_or_skip(WITH_CONNECTORS)
     cluster.support = {
         "exactly.once.source.support": "enabled",
         "scheduled.rebalance.max.delay.ms": "0",

@@ -1,16 +1,12 @@
-"""Kafka's own generated classes, asked in bulk through `java/KafkaOracle.java`.
-
-Messages that are declared as Kafka 4.4 has them are asked of its jars, the others of 4.3.1's.
-"""
+"""Kafka's own generated classes, asked in bulk through `java/KafkaOracle.java`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tests import oracle
 from tests.peers.apache_kafka import ApacheKafka
 
 SOURCE = Path(__file__).parent / "java" / "KafkaOracle.java"
@@ -55,39 +51,14 @@ def ask(kafka: ApacheKafka, questions: Iterable[Question]) -> list[Answer]:
     return [json.loads(answer) for answer in kafka.run_source(SOURCE, lines)]
 
 
-class Kafkas(NamedTuple):
-    """The two versions of Kafka that are asked."""
+def errors(kafka: ApacheKafka) -> list[dict[str, Any]]:
+    """The error codes."""
+    return _table(kafka, "errors")
 
-    of_4_3: ApacheKafka
-    of_4_4: ApacheKafka
 
-    def of(self, message: str) -> ApacheKafka:
-        """The one whose schema of this message is declared."""
-        return self.of_4_4 if message in oracle.OF_KAFKA_4_4 else self.of_4_3
-
-    def ask(self, questions: Sequence[tuple[str, Question]]) -> list[Answer]:
-        """One answer to each question about a message, in order."""
-        answers: dict[int, Answer] = {}
-        for kafka in self:
-            chosen = [at for at, (name, _) in enumerate(questions) if self.of(name) is kafka]
-            found = ask(kafka, [questions[at][1] for at in chosen])
-            answers.update(zip(chosen, found, strict=True))
-        return [answers[at] for at in range(len(questions))]
-
-    def errors(self) -> list[dict[str, Any]]:
-        """The error codes of the newer one, which are those of the older one and more."""
-        return _table(self.of_4_4, "errors")
-
-    def apis(self) -> list[dict[str, Any]]:
-        """Each API of the version that its request is declared of."""
-        older = {row["key"]: row for row in _table(self.of_4_3, "apis")}
-        newer = {
-            row["key"]: row
-            for row in _table(self.of_4_4, "apis")
-            if f"{row['name']}Request" in oracle.OF_KAFKA_4_4
-        }
-        rows = older | newer
-        return [rows[key] for key in sorted(rows)]
+def apis(kafka: ApacheKafka) -> list[dict[str, Any]]:
+    """The APIs, by their keys."""
+    return sorted(_table(kafka, "apis"), key=lambda row: row["key"])
 
 
 def _table(kafka: ApacheKafka, name: str) -> list[dict[str, Any]]:

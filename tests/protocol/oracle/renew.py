@@ -14,8 +14,9 @@ from typing import Any
 from tests import oracle
 from tests.oracle import MessageSchema
 from tests.peers import apache_kafka
+from tests.peers.apache_kafka import ApacheKafka
 from tests.protocol.oracle import golden, kafka_java, kafka_json, second_codec, values
-from tests.protocol.oracle.kafka_java import Answer, Kafkas, java_class
+from tests.protocol.oracle.kafka_java import Answer, java_class
 from tests.protocol.oracle.second_codec import Value
 
 DOWNGRADE_SEEDS = (0, 2)
@@ -25,36 +26,34 @@ def main() -> None:
     """Ask Kafka, and write the files."""
     if not oracle.messages():
         raise SystemExit(f"no schemas: set {oracle.FOLDER_VARIABLE}")
-    kafka = Kafkas(apache_kafka.fetch(), apache_kafka.fetch(apache_kafka.NEWEST))
+    kafka = apache_kafka.fetch()
     golden.write([*_samples(kafka), *_downgrades(kafka)])
-    golden.write_table("errors", kafka.errors())
-    golden.write_table("apis", kafka.apis())
+    golden.write_table("errors", kafka_java.errors(kafka))
+    golden.write_table("apis", kafka_java.apis(kafka))
     size = sum(path.stat().st_size for path in golden.FOLDER.iterdir())
     print(f"{size / 1e6:.2f} MB in {golden.FOLDER}")
 
 
-def _samples(kafka: Kafkas) -> Iterator[golden.Sample]:
+def _samples(kafka: ApacheKafka) -> Iterator[golden.Sample]:
     wanted = [
         (schema, version, _json(schema, version, value))
         for schema in oracle.messages().values()
         for version in schema.versions
         for value in _sample_values(schema, version)
     ]
-    answers = kafka.ask(
+    answers = kafka_java.ask(
+        kafka,
         [
-            (
-                schema.name,
-                kafka_java.encode(java_class(schema.folder, schema.name), version, value),
-            )
+            kafka_java.encode(java_class(schema.folder, schema.name), version, value)
             for schema, version, value in wanted
-        ]
+        ],
     )
     for (schema, version, value), answer in zip(wanted, answers, strict=True):
         data = bytes.fromhex(answer["hex"])
         yield golden.Sample(schema.folder, schema.name, version, value, data)
 
 
-def _downgrades(kafka: Kafkas) -> Iterator[golden.Downgrade]:
+def _downgrades(kafka: ApacheKafka) -> Iterator[golden.Downgrade]:
     wanted = [
         (schema, schema.versions.highest, _downgraded(schema, seed))
         for schema in oracle.messages().values()
@@ -62,16 +61,11 @@ def _downgrades(kafka: Kafkas) -> Iterator[golden.Downgrade]:
         if schema.versions.highest > schema.versions.lowest
     ]
     questions = [
-        (
-            schema.name,
-            kafka_java.encode(
-                java_class(schema.folder, schema.name), top, value, written_as=version
-            ),
-        )
+        kafka_java.encode(java_class(schema.folder, schema.name), top, value, written_as=version)
         for schema, top, value in wanted
         for version in schema.versions
     ]
-    answers = iter(kafka.ask(questions))
+    answers = iter(kafka_java.ask(kafka, questions))
     for schema, top, value in wanted:
         written = {version: _bytes_or_refused(next(answers)) for version in schema.versions}
         yield golden.Downgrade(schema.folder, schema.name, top, value, written)

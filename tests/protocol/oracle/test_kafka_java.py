@@ -9,11 +9,11 @@ import pytest
 from moldau.protocol.declare import Message
 from tests import oracle
 from tests.oracle import MessageSchema
-from tests.peers import apache_kafka
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.protocol.oracle import golden, kafka_java, kafka_json, our_messages, second_codec
 from tests.protocol.oracle.effort import EXAMPLES
 from tests.protocol.oracle.golden import Downgrade, Sample
-from tests.protocol.oracle.kafka_java import Answer, Kafkas, Question, java_class
+from tests.protocol.oracle.kafka_java import Answer, Question, java_class
 from tests.protocol.oracle.second_codec import Value
 from tests.protocol.oracle.values import seeded
 
@@ -44,13 +44,12 @@ class Golden(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Kafkas:
-    older, newer = apache_kafka.VERSION, apache_kafka.NEWEST
-    return Kafkas(apache_kafka.fetch_or_skip(older), apache_kafka.fetch_or_skip(newer))
+def kafka() -> ApacheKafka:
+    return fetch_or_skip()
 
 
 @pytest.fixture(scope="module")
-def fresh(kafka: Kafkas) -> list[Fresh]:
+def fresh(kafka: ApacheKafka) -> list[Fresh]:
     """New values for every (message, version)."""
     made = [
         (schema, version, second_codec.complete(schema, seeded(schema, version, seed)))
@@ -62,13 +61,13 @@ def fresh(kafka: Kafkas) -> list[Fresh]:
         our_messages.from_value(our_messages.message_class(schema.name), value)
         for schema, _, value in made
     ]
-    questions: list[tuple[str, Question]] = []
+    questions: list[Question] = []
     for (schema, version, value), ours in zip(made, messages, strict=True):
         java_type = java_class(schema.folder, schema.name)
         written = kafka_java.encode(java_type, version, kafka_json.to_json(schema, version, value))
         read = kafka_java.decode(java_type, version, ours.encode(version))
-        questions += [(schema.name, written), (schema.name, read)]
-    answers = iter(kafka.ask(questions))
+        questions += [written, read]
+    answers = iter(kafka_java.ask(kafka, questions))
     return [
         Fresh(*what, ours, next(answers), next(answers))
         for what, ours in zip(made, messages, strict=True)
@@ -76,25 +75,25 @@ def fresh(kafka: Kafkas) -> list[Fresh]:
 
 
 @pytest.fixture(scope="module")
-def golden_again(kafka: Kafkas) -> Golden:
+def golden_again(kafka: ApacheKafka) -> Golden:
     """The questions of the golden data, asked again."""
     samples = golden.samples()
     downgrades = [(sample, version) for sample in golden.downgrades() for version in sample.written]
-    questions: list[tuple[str, Question]] = []
+    questions: list[Question] = []
     for sample in samples:
         java_type = java_class(sample.folder, sample.message)
         question = kafka_java.encode(java_type, sample.version, sample.json)
-        questions.append((sample.message, question))
+        questions.append(question)
     for value, version in downgrades:
         java_type = java_class(value.folder, value.message)
         question = kafka_java.encode(java_type, value.version, value.json, written_as=version)
-        questions.append((value.message, question))
-    answers = iter(kafka.ask(questions))
+        questions.append(question)
+    answers = iter(kafka_java.ask(kafka, questions))
     return Golden(
         samples=[(sample, next(answers)) for sample in samples],
         downgrades=[(value, version, next(answers)) for value, version in downgrades],
-        errors=kafka.errors(),
-        apis=kafka.apis(),
+        errors=kafka_java.errors(kafka),
+        apis=kafka_java.apis(kafka),
     )
 
 

@@ -27,7 +27,7 @@ from moldau.streams.plan.joins import References
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
 from tests.client.guides import programs, text_of
-from tests.peers.apache_kafka import NEWEST, SHORT_JVM, VERSION, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, SHORT_JVM, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import KafkaBroker
 from tests.spark import streams_apps as apps
@@ -224,7 +224,7 @@ def becomes(servers: str, topic: str, wanted: dict[bytes, bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("version", "protocol", "is_ours"),
-    [(VERSION, "classic", True), (NEWEST, "streams", True), (NEWEST, "classic", False)],
+    [(OLDER, "classic", True), (VERSION, "streams", True), (VERSION, "classic", False)],
 )
 def test_apps_of_java_are_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, protocol: str, *, is_ours: bool

@@ -11,7 +11,7 @@ import pytest
 
 from moldau.client.sync import Admin
 from moldau.testing import SyncEmbeddedBroker
-from tests.peers.apache_kafka import NEWEST, VERSION, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, VERSION, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker, run_tool
 from tests.streams.real.running import App, streams
@@ -30,7 +30,7 @@ OPTIONS: Final = BrokerOptions(properties=SESSIONS)
 GROUPS: Final = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 
 
-@pytest.mark.parametrize("version", [VERSION, NEWEST])
+@pytest.mark.parametrize("version", [OLDER, VERSION])
 def test_an_app_begins_again_with_more_partitions_on_kafka(tmp_path: Path, version: str) -> None:
     kafka = fetch_or_skip(version)
     with KafkaBroker.started(kafka, tmp_path / "kafka", OPTIONS) as broker:
@@ -39,7 +39,7 @@ def test_an_app_begins_again_with_more_partitions_on_kafka(tmp_path: Path, versi
         begins_again(app)
 
 
-@pytest.mark.parametrize("version", [VERSION, NEWEST])
+@pytest.mark.parametrize("version", [OLDER, VERSION])
 def test_kafkas_tool_resets_an_app_on_our_broker(tmp_path: Path, version: str) -> None:
     kafka = fetch_or_skip(version)
     with SyncEmbeddedBroker(SESSIONS, directory=str(tmp_path / "broker")) as broker:
@@ -48,7 +48,7 @@ def test_kafkas_tool_resets_an_app_on_our_broker(tmp_path: Path, version: str) -
         begins_again(app)
 
 
-@pytest.mark.parametrize("version", [VERSION, NEWEST])
+@pytest.mark.parametrize("version", [OLDER, VERSION])
 def test_kafkas_tool_resets_an_app_on_kafka(tmp_path: Path, version: str) -> None:
     """Kafka's tool leaves the group its topology, which has the partitions of before."""
     kafka = fetch_or_skip(version)

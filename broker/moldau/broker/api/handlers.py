@@ -1,6 +1,6 @@
 """The table of APIs: a row an API. One without a row is neither advertised nor answered.
 
-Rows are sorted by key. A row is added when its API works in every version that Kafka 4.3.1 serves.
+Rows are sorted by key. A row is added when its API works in every version that Kafka 4.4.0 serves.
 What a row says, and what reads it: `row`. Which rights an API takes: `rights.table`.
 """
 

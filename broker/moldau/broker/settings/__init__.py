@@ -1,4 +1,4 @@
-"""All settings of Kafka 4.3.1's broker, topics, groups and client metrics, one row each.
+"""All settings of Kafka 4.4.0's broker, topics, groups and client metrics, one row each.
 
     settings = broker_settings(load_file(files, "server.properties"))
     settings[log.log_segment_bytes]                               # an int, checked

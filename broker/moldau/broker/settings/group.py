@@ -22,6 +22,7 @@ from moldau.config import (
     STRING,
     Setting,
     at_least,
+    list_of,
     one_of,
 )
 from moldau.config.table import Row
@@ -124,7 +125,8 @@ streams_acceptable_recovery_lag = Setting(
     "streams.acceptable.recovery.lag", LONG, 10_000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="A copy of this streams group that is at most this far behind may become active.")
 streams_rack_aware_assignment_tags = Setting(
-    "streams.rack.aware.assignment.tags", LIST, (), importance=LOW, dynamic=CLUSTER_WIDE,
+    "streams.rack.aware.assignment.tags", LIST, (), check=list_of(), importance=LOW,
+    dynamic=CLUSTER_WIDE,
     doc="The client tags by which the standbys of this streams group are spread.")
 # fmt: on
 

@@ -81,5 +81,6 @@ group_streams_acceptable_recovery_lag = Setting(
     "group.streams.acceptable.recovery.lag", LONG, 10_000, check=at_least(0), dynamic=CLUSTER_WIDE,
     doc="A copy that is at most this many records behind may become the active task.")
 group_streams_rack_aware_assignment_tags = Setting(
-    "group.streams.rack.aware.assignment.tags", LIST, (), importance=LOW, dynamic=CLUSTER_WIDE,
+    "group.streams.rack.aware.assignment.tags", LIST, (), check=list_of(), importance=LOW,
+    dynamic=CLUSTER_WIDE,
     doc="The client tags by which the standbys of a task are spread, such as zone or cluster.")

@@ -1,7 +1,7 @@
 """The tables of all settings of the broker, its topics, groups and client metrics subscriptions.
 
 Every row in the module of a noun is in its table, so none can be forgotten. Names and facts are
-those of Kafka 4.3.1, which tests compare in both directions.
+those of Kafka 4.4.0, which tests compare in both directions.
 """
 
 from __future__ import annotations

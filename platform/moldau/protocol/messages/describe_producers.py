@@ -9,7 +9,7 @@ from moldau.protocol.types import Int16, Int32, Int64, ProducerId, String, Topic
 class TopicRequest(Struct):
     """One topic and its partitions."""
 
-    name: TopicName
+    name: TopicName = field(map_key=True)
     partition_indexes: list[Int32]
 
 

@@ -123,7 +123,7 @@ def archives_before_it_copies() -> AbstractContextManager[object]:
     bury = DeadLetters.bury
 
     def later(
-        self: DeadLetters, key: Any, partition: Any, topic: str, letters: Any, then: Any
+        self: DeadLetters, key: Any, partition: Any, topic: Any, letters: Any, then: Any
     ) -> None:
         then(None)
         copy = Pause(lambda: bury(self, key, partition, topic, letters, lambda _: None))

@@ -12,7 +12,7 @@ from tests.broker.coordinator.classic.wire import prepare
 from tests.broker.coordinator.consumer.script import SCRIPTS, play
 from tests.broker.coordinator.consumer.wire import Wire
 from tests.broker.coordinator.consumer.world import SETTINGS
-from tests.peers.apache_kafka import NEWEST, fetch_or_skip
+from tests.peers.apache_kafka import fetch_or_skip
 from tests.peers.kafka_broker import BrokerOptions, KafkaBroker
 
 FILES = sorted(SCRIPTS.glob("*.txt"))
@@ -28,7 +28,7 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Futur
     options = BrokerOptions(properties={**properties, "offsets.topic.num.partitions": "1"})
     folder = tmp_path_factory.mktemp("kafka-with-consumer-groups")
     with (
-        KafkaBroker.started(fetch_or_skip(NEWEST), folder, options) as broker,
+        KafkaBroker.started(fetch_or_skip(), folder, options) as broker,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
         prepare(broker.port, "ready")
