@@ -16,7 +16,7 @@ NOW: Final = 1_700_000_000_000
 REST: Final = 5
 """Bytes of a record besides its value and the length of that, without its own length: its key is
 null, and its deltas are small."""
-LONG_DELTAS: Final = 4
+LONG_DELTAS: Final = 2
 """More bytes of a record that is far behind the first one."""
 PACKED: Final = tuple(codec for codec in Codec if codec is not Codec.NONE)
 

@@ -81,7 +81,7 @@ def test_a_topic_tells_all_its_settings_in_every_version(
     broker: Administered, version: int
 ) -> None:
     result = describe(broker, TOPIC, "orders", version=version)
-    assert len(result.configs) == 35
+    assert len(result.configs) == 37
     found = {each.name: each for each in result.configs}
     assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("7", OF_TOPIC)
     assert chain(found["retention.ms"]) == [("retention.ms", "7", OF_TOPIC)]
@@ -114,7 +114,7 @@ def test_only_the_names_that_were_asked_for(broker: Administered) -> None:
     )
     request = DescribeConfigsRequest(resources=[nothing, nothing])
     results = broker.ask(request, DescribeConfigsResponse).results
-    assert [len(each.configs) for each in results] == [35, 35], "an empty list means all"
+    assert [len(each.configs) for each in results] == [37, 37], "an empty list means all"
 
 
 @pytest.mark.parametrize(
