@@ -12,13 +12,14 @@ import pytest
 from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.node_processes import NodeProcess, free_ports
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import run_tool
 
 pytestmark = pytest.mark.real
 
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
 CLUSTER_ID = "vX1bQ2cnRUyKiLqpGRz8WQ"
 
 
@@ -28,7 +29,7 @@ class Grown:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.broker_port, *self.ports = free_ports(3)
-        self.processes: list[NodeProcess] = []
+        self.processes: dict[int, NodeProcess] = {}
         self.files: dict[int, Path] = {}
         for number in (101, 102, 1):
             self._prepare(number)
@@ -63,15 +64,20 @@ class Grown:
     def start(self, number: int) -> None:
         words = ["broker", "start", "--config", str(self.files[number])]
         process = NodeProcess(words, str(self.directory / f"{number}.log"))
-        self.processes.append(process)
+        self.processes[number] = process
         line = process.line(60)
         assert line is not None, (self.directory / f"{number}.log").read_text()
         assert " is up" in line
 
+    def kill(self, number: int) -> None:
+        process = self.processes.pop(number)
+        process.kill()
+        process.wait(20)
+
     def close(self) -> None:
-        for process in self.processes:
+        for process in self.processes.values():
             process.terminate()
-        for process in self.processes:
+        for process in self.processes.values():
             if process.wait(20) is None:
                 process.kill()
                 process.wait(20)
@@ -132,6 +138,17 @@ def test_kafka_metadata_quorum_adds_and_removes(kafka: ApacheKafka, grown: Grown
     eventually(lambda: ids(described(kafka, grown)["CurrentVoters"]) == [102], within_s=40)
     shell = Shell(grown.bootstrap)
     eventually(lambda: shell("topic", "create", "t", "--replicas", "1").code == 0)
+    grown.kill(101)
+    tool = (fetch_or_skip(NEWEST), CLUSTER, "unregister-controller", *at)
+    assert "Controller 101 is no longer registered." in run_tool(*tool, "--id", "101")
+    for node, refusal in (("101", "ControllerIdNotRegistered"), ("102", "InvalidRequest")):
+        with pytest.raises(RuntimeError, match=refusal):
+            run_tool(*tool, "--id", node)
+    again = shell("quorum", "unregister", "101")
+    assert (again.code, again.out) == (1, "")
+    assert again.err.startswith("moldau: CONTROLLER_ID_NOT_REGISTERED")
+    grown.start(101)
+    eventually(lambda: shell("quorum", "unregister", "101").out == "controller 101 is forgotten\n")
 
 
 def test_initial_controllers_are_formatted_with_the_ids_that_they_were_given(

@@ -43,6 +43,17 @@ def test_a_request_and_its_answer(asked: PeerRequest, answer: PeerAnswer) -> Non
     assert wire.answer_of(response_class.decode(response.encode(last), last)) == answer
 
 
+def test_a_new_leader_names_its_endpoints() -> None:
+    endpoints = (("PLAIN", "a", 1), ("TLS", "b", 2))
+    request, _ = wire.request_of(CLUSTER, 2, BeginEpoch(5, 1), endpoints)
+    came = type(request).decode(request.encode(1), 1)
+    for listener, address in (("TLS", ("b", 2)), ("PLAIN", ("a", 1)), ("OTHER", ("a", 1))):
+        assert wire.leader_address(came, listener) == address  # type: ignore[arg-type]
+    for asked, _ in ASKED:
+        request, _ = wire.request_of(CLUSTER, 2, asked)
+        assert wire.leader_address(request, "TLS") is None  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("asked", "_"), ASKED)
 def test_a_request_for_another_cluster_is_refused(asked: PeerRequest, _: PeerAnswer) -> None:
     request, response_class = wire.request_of("other", 2, asked)

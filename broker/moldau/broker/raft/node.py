@@ -76,6 +76,8 @@ class RaftSettings:
     """The settings that the replica uses."""
 
     cluster_id: str
+    listener: str
+    """The listener of other controllers that this node connects to."""
     request_timeout_s: float
     retry_s: float
     fetch_bytes_max: int
@@ -332,7 +334,9 @@ class RaftNode:
     # Requests to other voters.
 
     async def _ask(self, peer: int, asked: PeerRequest) -> None:
-        request, response_class = wire.request_of(self._terms.cluster_id, peer, asked)
+        me = self.quorum.voters.find(self.core.member.node_id)
+        endpoints = () if me is None else me.endpoints
+        request, response_class = wire.request_of(self._terms.cluster_id, peer, asked, endpoints)
         try:
             response = await self._peers().request(
                 peer, request, response_class, timeout_s=self._terms.request_timeout_s
@@ -511,7 +515,11 @@ class RaftNode:
             if isinstance(asked, VoteAsk):
                 response = wire.response_to(asked, self.core.on_vote_ask(asked, now_ms))
             elif isinstance(asked, BeginEpoch):
-                response = wire.response_to(asked, self.core.on_begin_epoch(asked, now_ms))
+                answer = self.core.on_begin_epoch(asked, now_ms)
+                response = wire.response_to(asked, answer)
+                at = wire.leader_address(request, self._terms.listener)
+                if at is not None and answer.error is ErrorCode.NONE:
+                    self._ground.on_address(asked.leader_id, *at)
             else:
                 assert isinstance(asked, EndEpoch)
                 response = wire.response_to(asked, self.core.on_end_epoch(asked, now_ms))

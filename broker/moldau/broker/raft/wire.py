@@ -6,6 +6,7 @@ gets INVALID_REQUEST, a request of another cluster INCONSISTENT_CLUSTER_ID.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from moldau.broker.raft.messages import (
@@ -38,8 +39,14 @@ RaftRequest: TypeAlias = (
 # Requests to other voters.
 
 
-def request_of(cluster_id: str, peer: int, asked: PeerRequest) -> tuple[Request, type[Response]]:
-    """Return the request to `peer`, and the class of its response."""
+def request_of(
+    cluster_id: str,
+    peer: int,
+    asked: PeerRequest,
+    endpoints: Sequence[tuple[str, str, int]] = (),
+) -> tuple[Request, type[Response]]:
+    """Return the request to `peer`, and the class of its response. `endpoints` are those of this
+    voter: a new leader names them, as a voter whose log is older may not know it (KIP-853)."""
     if isinstance(asked, VoteAsk):
         return _vote_request(cluster_id, peer, asked), vote.VoteResponse
     if isinstance(asked, BeginEpoch):
@@ -47,7 +54,15 @@ def request_of(cluster_id: str, peer: int, asked: PeerRequest) -> tuple[Request,
             partition_index=0, leader_id=asked.leader_id, leader_epoch=asked.epoch
         )
         topic = begin.BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=[row])
-        told = begin.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=peer, topics=[topic])
+        told = begin.BeginQuorumEpochRequest(
+            cluster_id=cluster_id,
+            voter_id=peer,
+            topics=[topic],
+            leader_endpoints=[
+                begin.LeaderEndpoint(name=name, host=host, port=port)
+                for name, host, port in endpoints
+            ],
+        )
         return told, begin.BeginQuorumEpochResponse
     ended = end.EndQuorumEpochRequestPartitionData(
         partition_index=0,
@@ -124,6 +139,15 @@ def asked_by(request: RaftRequest, cluster_id: str, node_id: int) -> PeerRequest
         return BeginEpoch(row.leader_epoch, row.leader_id)
     candidates = tuple(each.candidate_id for each in row.preferred_candidates)
     return EndEpoch(row.leader_epoch, row.leader_id, candidates or tuple(row.preferred_successors))
+
+
+def leader_address(request: RaftRequest, listener: str) -> tuple[str, int] | None:
+    """Return the address of a new leader at this listener, or else its first one; None if the
+    request names none."""
+    if not isinstance(request, begin.BeginQuorumEpochRequest):
+        return None
+    known = {each.name: (each.host, each.port) for each in request.leader_endpoints}
+    return known.get(listener) or next(iter(known.values()), None)
 
 
 def response_to(asked: PeerRequest, answer: PeerAnswer) -> Response:

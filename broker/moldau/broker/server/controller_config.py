@@ -69,13 +69,14 @@ def controller_config_of(
     segment_bytes = settings[rows.internal_metadata_log_segment_bytes]
     bootstrap = () if voters else _bootstrap(settings)
     listeners = read_listeners(settings)
+    listener = next(iter(listeners.controller_names), "")
     advertised = listeners.advertised_controller
     own = {(each.host, each.port) for each in advertised}
     return ControllerConfig(
         bootstrap=bootstrap,
         security=partial(to_controllers, settings),
         own=tuple((each.name, each.host, each.port) for each in advertised if each.host),
-        listener=next(iter(listeners.controller_names), ""),
+        listener=listener,
         has_others=bool(voters) or bool(set(bootstrap) - own) or bool(shards),
         directory=directory,
         membership=Membership(settings[node_id], static),
@@ -113,6 +114,7 @@ def controller_config_of(
         ),
         terms=RaftSettings(
             cluster_id=cluster_id,
+            listener=listener,
             request_timeout_s=settings[rows.controller_quorum_request_timeout_ms] / 1000,
             retry_s=settings[rows.controller_quorum_retry_backoff_ms] / 1000,
             fetch_bytes_max=settings[rows.controller_quorum_fetch_max_bytes],
