@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from random import Random
 
 import pytest
@@ -69,6 +70,30 @@ def test_a_quorum_of_one_grows_to_three_and_loses_its_first_voter() -> None:
         world.run_until(lambda: made.is_done, within=60)
         world.run_for(2)
         brokers.run(maker.check, "auditor", within=30)
+        assert not brokers.failures
+
+
+def test_a_voter_follows_a_leader_that_its_own_log_does_not_name() -> None:
+    with new_world(5) as world:
+        brokers = SimulatedBrokers(world, 1, controllers=3, first_voter=101)
+        brokers.await_up()
+
+        async def grow(runtime: Runtime, node: int) -> None:
+            servers = brokers.bootstrap_servers
+            async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+                await add(admin, node)
+
+        world.run_for(1)
+        brokers.run(partial(grow, node=103))
+        world.run_until(lambda: voters(brokers, 103) == {101, 103}, within=10)
+        brokers.isolate(103)
+        brokers.run(partial(grow, node=102))
+        assert voters(brokers, 102) == {101, 102, 103}
+        assert voters(brokers, 103) == {101, 103}
+        brokers.kill(101)
+        brokers.heal()
+        world.run_until(lambda: voters(brokers, 103) == {101, 102, 103}, within=20)
+        world.run_until(lambda: brokers.controller() == 102, within=20)
         assert not brokers.failures
 
 
