@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker.controller.levels import METADATA_VERSION, changes_records_between
 from moldau.client.sync import (
     Admin,
     Consumer,
@@ -222,13 +223,15 @@ def settle(cluster: Cluster, loads: list[Load], copier: Copier) -> None:
 
 
 def raise_and_lower(cluster: Cluster, levels: dict[str, int], settled: Callable[[], None]) -> None:
-    """Raise every feature to what all nodes know, and lower each again."""
+    """Raise every feature to what all nodes know, as far as there is a way back, and lower each
+    again."""
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         known = [admin.supported_features(each) for each in NODES]
         most = {name: min(each[name][1] for each in known) for name in known[0]}
+        most[METADATA_VERSION] = reversible(levels[METADATA_VERSION], most[METADATA_VERSION])
         raised = {
             name: most[name]
-            for name in ("metadata.version", *RAISED)
+            for name in (METADATA_VERSION, *RAISED)
             if most.get(name, 0) > levels.get(name, 0)
         }
         assert raised, "there is a feature to raise"
@@ -238,6 +241,11 @@ def raise_and_lower(cluster: Cluster, levels: dict[str, int], settled: Callable[
         before = {name: levels.get(name, 0) for name in raised}
         admin.update_features(before, downgrade=Downgrade.SAFE)
         eventually(lambda: admin.describe_features() == levels, within_s=PATIENCE_S)
+
+
+def reversible(level: int, most: int) -> int:
+    """The highest metadata.version from which a downgrade to `level` loses nothing."""
+    return max(each for each in range(level, most + 1) if not changes_records_between(level, each))
 
 
 def compare(servers: str, loads: list[Load], copier: Copier) -> None:
