@@ -115,7 +115,7 @@ class CountingTask:
         self._cache.clear()
         return {"counts": changes}
 
-    def expire_restored(self) -> None: ...
+    def expire_restored(self, *, is_last: bool = False) -> None: ...
 
     def is_unfinished(self) -> bool:
         return False

@@ -76,9 +76,10 @@ class RunsPartition(Protocol):
     def restore(self, store: str, changes: ChangelogRecords) -> None:
         """Apply changelog records of a store. Only before the first `process`."""
 
-    def expire_restored(self) -> None:
-        """Delete restored rows that are out of retention by the times of what was restored, as a
-        commit of the task that wrote them does."""
+    def expire_restored(self, *, is_last: bool = False) -> None:
+        """Delete restored rows that are out of retention, by the times of what was restored and by
+        those that were kept with the offsets, as a commit of the task that wrote them does. The
+        last time before the task runs, histories are left to its commits."""
 
     def positions(self) -> Mapping[str, int]:
         """Return, for each input topic read so far, the offset to read next after a restart."""

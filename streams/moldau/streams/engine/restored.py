@@ -10,8 +10,9 @@ A record that the source would fail on stays as it is: it cannot have run with t
 store says so when it is read.
 
 A changelog has no record of a row that went out of retention, so a copy that follows a changelog
-for long deletes such rows by itself (`RestoredTimes`). Its clock is the highest time of the
-restored records, which is never ahead of that of the task that wrote them.
+for long deletes such rows by itself (`RestoredTimes`), and a task does before it runs: a question
+would find them until its first commit. The clock is the highest time of the restored records, which
+is never ahead of that of the task that wrote them.
 """
 
 from __future__ import annotations
@@ -105,13 +106,14 @@ class RestoredTimes:
         """Records up to this time were restored."""
         self._times[store] = max(time, self._times.get(store, -1))
 
-    def expire(self, stores: Mapping[str, Store]) -> None:
+    def expire(self, stores: Mapping[str, Store], *, is_last: bool = False) -> None:
         """Delete rows that are out of retention. The history of a versioned table is read for that,
-        so it waits until a quarter of the retention has passed."""
+        so it waits until a quarter of the retention has passed, and is left alone if no more is
+        restored."""
         for name, time in self._times.items():
             store, done = stores[name], self._done.get(name)
             retention_ms = store.spec.retention_ms
-            if retention_ms is None:
+            if retention_ms is None or (is_last and isinstance(store, VersionedStore)):
                 continue
             every_ms = retention_ms // 4 if isinstance(store, VersionedStore) else 1
             if done is not None and time < done + every_ms:

@@ -25,15 +25,17 @@ from moldau.streams.engine.failures import BatchFailures, Cause, EmissionUnit, F
 from moldau.streams.engine.global_table import LookupTable
 from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.network import Network
-from moldau.streams.engine.operator import UNKNOWN_TIME
+from moldau.streams.engine.operator import UNKNOWN_TIME, Clock
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.restored import RestoredTimes, kept_by_source
 from moldau.streams.engine.spans import TaskSpans
+from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StateError
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.state.journal import StoreClock
 from moldau.tracing import Tracer
 
 _EMPTY: tuple[Any, ...] = ()
@@ -148,6 +150,7 @@ class Task:
         self._calls: list[AsyncCall] = []
         self._kept_by_source = kept_by_source(program)
         self._kept_times = KeptTimes(f"{program.index}_{partition}")
+        self._store_clocks = self._clocks_of_stores()
         for text in metadata:
             self._adopt(text)
 
@@ -156,6 +159,18 @@ class Task:
             return None
         name = f"{self.program.index}_{self.partition}"
         return TaskSpans(tracer, self.program.app, name, self.partition)
+
+    def _clocks_of_stores(self) -> dict[str, tuple[StoreClock, Clock]]:
+        """Return, by names that no operator has, the stores of users with a time of their own and
+        the clocks of their operators, of which they may be ahead: a row may be put in the future.
+        """
+        return {
+            f"store/{spec.name}": (store, self.network.clocks[step.name])
+            for step in self.program.steps
+            if isinstance(step.operation, op.Process)
+            for spec in step.operation.stores
+            if isinstance(store := self.network.stores[spec.name], StoreClock)
+        }
 
     def add(self, topic: str, chunk: Chunk) -> None:
         self._inputs[topic].add(chunk)
@@ -431,9 +446,12 @@ class Task:
         if changes.timestamps:
             self._restored.advance(store, max(changes.timestamps))
 
-    def expire_restored(self) -> None:
-        assert not self._is_started, "a task that runs expires its stores with its commits"
-        self._restored.expire(self.network.stores)
+    def expire_restored(self, *, is_last: bool = False) -> None:
+        if self._is_started:
+            return  # it does that with its commits
+        self._restored.expire(self.network.stores, is_last=is_last)
+        for operator in self.network.operators.values():
+            operator.expire()
 
     def positions(self) -> Mapping[str, int]:
         return {each.topic: each.position for each in self._order if each.position is not None}
@@ -463,16 +481,21 @@ class Task:
         return found
 
     def metadata(self) -> str:
-        return self._kept_times.text(
-            {name: clock.time for name, clock in self.network.clocks.items() if clock.time >= 0}
-        )
+        times = {name: clock.time for name, clock in self.network.clocks.items() if clock.time >= 0}
+        for name, (store, clock) in self._store_clocks.items():
+            if store.clock > clock.time:
+                times[name] = store.clock
+        return self._kept_times.text(times)
 
     def _adopt(self, text: str) -> None:
         """Take over the stream times of an earlier task. A text of another form is ignored."""
-        for name, time in times_in(text, self.network.clocks).items():
-            clock = self.network.clocks.get(name)
-            if clock is not None:
-                clock.time = max(clock.time, time)
+        clocks, stores = self.network.clocks, self._store_clocks
+        for name, time in times_in(text, (*clocks, *stores)).items():
+            if name in clocks:
+                clocks[name].time = max(clocks[name].time, time)
+            elif name in stores:
+                store = stores[name][0]
+                store.clock = max(store.clock, time)
 
     def _start(self, now_ms: int) -> None:
         if not self._is_started:

@@ -322,8 +322,7 @@ class SessionStore(StoreClock):
             end: int = _SLICE.unpack_from(place)[0]
             rows[_KEY.pack(end // self._slice_ms, len(key)) + key + place] = value
             times[place + key] = None if value is None else b""
-            if value is not None:
-                self.clock = max(self.clock, end)
+            self.clock = max(self.clock, end)
         if rows and self.clock >= 0:
             rows[_CLOCK_ROW] = _SLICE.pack(self.clock)
         if self.spec.is_timed:

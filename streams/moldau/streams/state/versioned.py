@@ -156,6 +156,7 @@ class VersionedStore(StoreClock):
         return changes
 
     def restore(self, changes: ChangelogRecords) -> None:
+        self.clock = max(self.clock, *changes.timestamps, -1)
         rows = {
             _LENGTH.pack(len(key)) + key + _TIME.pack(time): b"\x00"
             if value is None

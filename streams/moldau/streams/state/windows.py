@@ -191,6 +191,7 @@ class WindowStore(StoreClock):
             changes.keys, changes.values, changes.timestamps, strict=True
         ):
             row = key[-12:-4] + key[:-12]
+            self.clock = max(self.clock, _START.unpack_from(row)[0])
             rows[row] = None if value is None else _TIME.pack(timestamp) + value
         self._backing.write(sorted(rows.items()))
         self._stored = None

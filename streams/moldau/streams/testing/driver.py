@@ -353,11 +353,11 @@ class Driver:
             for chunk, partition in self._global_logs[table.table.topic] if from_changelog else ():
                 table.apply(chunk, partition)
         self._begin(metadata)
-        if from_changelog:
-            for task in self._tasks:
-                for store in task.network.stores:
-                    if (log := self._logs.get((store, task.partition))) is not None:
-                        task.restore(store, log)
+        for task in self._tasks:
+            for store in task.network.stores if from_changelog else ():
+                if (log := self._logs.get((store, task.partition))) is not None:
+                    task.restore(store, log)
+            task.expire_restored(is_last=True)
 
     def upgrade(self, app: AnyApp) -> None:
         """Stop, and go on with another version of the app, as its workers do: with the committed

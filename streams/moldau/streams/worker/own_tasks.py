@@ -330,11 +330,10 @@ class OwnTasks:
                 cleared = await self._gate.run(
                     restore.begin, task, self._ends, self.topics, committed
                 )
+                self._reports.restoring(task, cleared)
+                await self._settle(task)
             except StoreCorrupted as error:
                 task.damage = without_frames(error)
-                continue
-            self._reports.restoring(task, cleared)
-            self._settle(task)
         await self._follow_changelogs()
         waiting = [where for task in self.of(TaskState.RESTORING) for where in task.inputs]
         waiting += [where for each in self.unopened.values() for where in each.inputs]
@@ -350,17 +349,18 @@ class OwnTasks:
         own. Nothing else may be in the open one. If its stores are damaged it has a `damage`."""
         try:
             await self._migrations.advance(task, self.topics)
+            await self._settle(task)
         except StoreCorrupted as error:
             task.damage = without_frames(error)
             raise
-        self._settle(task)
 
     async def _follow_changelogs(self) -> None:
         await self._door.changelogs.read_from(restore.open_offsets(self.tasks.values()))
 
-    def _settle(self, task: WorkerTask) -> None:
+    async def _settle(self, task: WorkerTask) -> None:
         task.versions_fit = not self._migrations.are_left(task)
         if task.is_restored and task.versions_fit:
+            await self._gate.run(restore.finish, task)
             task.state = TaskState.RUNNING
             self._door.resume(task.inputs)
             self._reports.restored(task)
@@ -407,7 +407,7 @@ class OwnTasks:
                 facts = self.topics[where.topic]
                 await self._gate.run(restore.advance, task, where, reached, facts)
         for task in self.of(TaskState.RESTORING):
-            self._settle(task)
+            await self._settle(task)
         if any(task.restoring[where].is_done for where, task in by_changelog.items()):
             await self._follow_changelogs()
 

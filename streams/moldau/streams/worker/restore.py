@@ -129,6 +129,15 @@ def apply(task: WorkerTask, fetched: FetchedChunk, topic: TopicFacts) -> int:
     return count
 
 
+def finish(task: WorkerTask) -> None:
+    """Delete rows that are out of retention, which a changelog has for longer: from now on
+    questions are answered, and the next commit may be long in coming."""
+    task.task.expire_restored(is_last=True)
+    task.views.clear()
+    if task.database is not None:
+        task.database.commit({})
+
+
 def advance(task: WorkerTask, where: TopicPartition, offset: int, topic: TopicFacts) -> None:
     """Store that everything below `offset` is in the store. A compacted changelog may have no
     record between there and its end."""

@@ -254,6 +254,7 @@ class UserSessions:
 
     def expire(self) -> None:
         """Drop the sessions that are out of retention. Nothing may be dirty."""
+        self._move()
         self._store.expire()
 
     def _move(self) -> None:
