@@ -135,6 +135,8 @@ class Run:
         self.largest: dict[str, str] = {}
         self.dying: dict[int, str] = {}
         """At which step of its next commit a member is killed."""
+        self.leaving: set[int] = set()
+        """Members that were asked to stop, and have not started since."""
         self.is_ready = asyncio.Event()
         self.is_ending = False
         self.is_over = False
@@ -184,6 +186,8 @@ class Run:
         member, fault = self.members[index], self.random.choice(self.faults)
         seconds = self.random.choice((0.01, 0.5, 4.0, 4.0 * self.longest_s))
         self.happened[fault] += 1
+        if index in self.leaving:
+            self.happened[f"{fault} while leaving"] += 1
         if fault == "kill" and member.is_alive:
             member.crash()
             self.disks[index].die()
@@ -192,6 +196,8 @@ class Run:
             member.stop()
             self.world.run_until(lambda: not member.is_alive, within=60)
             self.world.after(seconds, self._start, member)
+        elif fault == "leave" and member.is_alive:
+            self._leave(index, seconds)
         elif fault == "pause" and member.is_alive:
             member.pause()
             self.world.after(min(seconds, self.longest_s), member.resume)
@@ -200,6 +206,21 @@ class Run:
         elif fault == "isolate":
             self.world.network.isolate(member.name)
             self.world.after(min(seconds, self.longest_s), self.world.network.heal)
+
+    def _leave(self, index: int, seconds: float) -> None:
+        """Stop a member in order, and go on meanwhile: what comes next may hit it while it hands
+        its tasks over, or those that take them. It starts again a while after its end."""
+        member = self.members[index]
+        member.stop()
+        self.leaving.add(index)
+
+        def start_again() -> None:
+            if member.is_alive and index in self.leaving:
+                self.world.after(1.0, start_again)
+            else:
+                self._start(member)
+
+        self.world.after(seconds, start_again)
 
     def _is_settled(self) -> bool:
         """Whether all tasks run somewhere, and nothing is restored any more."""
@@ -210,6 +231,7 @@ class Run:
 
     def _start(self, member: Node) -> None:
         if not member.is_alive and not self.is_over:  # a start that was put off may come at last
+            self.leaving.discard(self.members.index(member))
             member.start()
 
     # Nodes
@@ -341,7 +363,7 @@ class ExactlyOnceRun(Run):
 
     guarantee = EXACTLY_ONCE
     may_end_behind = True
-    faults = (*FAULTS, *COMMIT_STEPS)
+    faults: tuple[str, ...] = (*FAULTS, *COMMIT_STEPS)
     longest_s = 15.0
     safety_s = 20.0
     isolation = "read_committed"
@@ -391,11 +413,13 @@ class StaleAnswer(NamedTuple):
 
 
 class StreamsGroupRun(ExactlyOnceRun):
-    """The same in a streams group, whose broker assigns tasks and a standby of each: what standbys
-    have copied is watched, and that tasks go on from them. Workers are asked for what copies have:
-    an answer is what the committed changelog makes below its position."""
+    """The same in a streams group, whose broker assigns tasks and a standby of each. Members hand
+    their tasks over when they are stopped, and faults meet them at that. What standbys have copied
+    is watched, and that tasks go on from them. Workers are asked for what copies have: an answer is
+    what the committed changelog makes below its position."""
 
     of_group = STREAMS_GROUP
+    faults = (*ExactlyOnceRun.faults, "leave", "leave", "leave")
     asked = ("counts", "largest")
 
     def __init__(self, world: Simulation) -> None:
