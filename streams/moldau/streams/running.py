@@ -100,6 +100,7 @@ async def _run_plan(plan: Plan, settings: AppSettings, runtime: Runtime, place: 
         )
         problem = Problem(rows.group_protocol.name, f"{why} new topology of its streams group")
         raise BadSettings([problem])
+    settings = settings.of_worker(place.index)
     root = settings.own[rows.state_dir]
     async with AsyncExitStack() as left:
         directory = StateDirectory.open(root, plan.app, place.index, runtime)

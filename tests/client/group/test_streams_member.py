@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,9 +61,12 @@ COUNTS = {"lines": 2, "rates": 2, "app-r": 4}
 class Played:
     """A member whose coordinator is the test. Its user polls at once."""
 
-    def __init__(self, endpoint: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, endpoint: tuple[str, int] | None = None, instance_id: str | None = None
+    ) -> None:
         process = StreamsSettings("process", endpoint)
-        self.member = StreamsMember(TERMS, "m", random.Random(1), lambda: TOPOLOGY, process)
+        terms = replace(TERMS, instance_id=instance_id)
+        self.member = StreamsMember(terms, "m", random.Random(1), lambda: TOPOLOGY, process)
         self.now = 1.0
         self.changes: list[Change] = []
         self.member.subscribe(MemberSubscription(frozenset(COUNTS)))
@@ -377,6 +381,25 @@ def test_a_member_that_closes_leaves_with_its_last_heartbeat() -> None:
     assert played.request().member_epoch == -1
     played.answer(-1)
     assert played.member.is_out
+
+
+def test_a_static_member_tells_its_name_and_leaves_for_a_while() -> None:
+    played = Played(instance_id="static")
+    played.join(active={"0": [0]})
+    played.member.leave(is_closing=True)
+    request = played.request()
+    assert (request.instance_id, request.member_epoch) == ("static", -2)
+    played.answer(-2)
+    assert played.member.is_out
+
+
+def test_a_static_member_that_ends_its_app_leaves_for_good() -> None:
+    played = Played(instance_id="static")
+    played.join(active={"0": [0]})
+    played.member.ends_app = True
+    played.member.leave(is_closing=True)
+    request = played.request()
+    assert (request.member_epoch, request.shutdown_application) == (-1, True)
 
 
 def test_a_member_waits_until_members_of_another_protocol_have_gone() -> None:

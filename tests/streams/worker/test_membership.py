@@ -93,7 +93,6 @@ def test_a_stateless_app_has_no_changelogs() -> None:
             {"group.protocol": "streams", "session.timeout.ms": 6000, "heartbeat.interval.ms": 300},
             ["session.timeout.ms", "heartbeat.interval.ms"],
         ),
-        ({"group.protocol": "streams", "group.instance.id": "a"}, ["group.instance.id"]),
         ({"group.protocol": "consumer"}, ["group.protocol"]),
     ],
 )

@@ -66,12 +66,15 @@ def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
     assert "group.instance.id" not in given.of("restore.consumer")
 
 
-def test_the_name_of_a_worker_in_a_streams_group_is_refused_with_what_to_do() -> None:
-    given = {"group.protocol": "streams", "group.instance.id": "me"}
-    with pytest.raises(
-        BadSettings, match=r"group\.instance\.id.*: remove it: a worker keeps its name"
-    ):
-        app_settings(given)
+def test_each_worker_of_a_process_is_a_static_member_of_its_own_in_a_streams_group() -> None:
+    static = app_settings({"group.protocol": "streams", "group.instance.id": "me"})
+    named = [static.of_worker(index).of("consumer")["group.instance.id"] for index in range(2)]
+    assert named == ["me-1", "me-2"]
+
+    for given in ({"group.protocol": "streams"}, {"group.instance.id": "me"}):
+        settings = app_settings(given)
+        assert settings.of_worker(1) == settings
+        assert "group.instance.id" not in settings.of("restore.consumer"), "it is in no group"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from moldau.client.group.assignors import Topics
 from moldau.client.group.heartbeats import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
     OWNED,
     HeartbeatMember,
     HeartbeatState,
@@ -61,7 +62,8 @@ _SOON_S: Final = 0.2
 """How soon a member without tasks asks again for those that its group delays."""
 _HINTS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNSUPPORTED_VERSION: "the broker has no streams groups: it needs moldau, or Apache "
-    "Kafka 4.2 with streams.version=1; or set group.protocol=classic",
+    "Kafka 4.2 with streams.version=1, and 4.4 for members with a group.instance.id; or set "
+    "group.protocol=classic",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as the broker's "
     "group.streams.max.size allows",
     ErrorCode.INVALID_REQUEST: "if the app has changed, or its inputs have more partitions: Apache "
@@ -178,6 +180,7 @@ class StreamsMember(HeartbeatMember):
             group_id=self.terms.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
+            instance_id=self.terms.instance_id,
             endpoint_information_epoch=self._endpoint_epoch,
         )
         for name, each in news.items():
@@ -203,7 +206,10 @@ class StreamsMember(HeartbeatMember):
         return request
 
     def _parting(self) -> StreamsGroupHeartbeatRequest:
-        return self._request(LEAVE_EPOCH, {"shutdown_application": self.ends_app})
+        is_static = self.terms.instance_id is not None
+        stays = is_static and self.terms.leaves_when_closed is None and not self.ends_app
+        epoch = LEAVE_STATIC_EPOCH if stays else LEAVE_EPOCH
+        return self._request(epoch, {"shutdown_application": self.ends_app})
 
     def _report(self) -> dict[str, object]:
         return {

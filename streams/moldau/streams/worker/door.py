@@ -179,8 +179,10 @@ class Door:
         async with AsyncExitStack() as left:
             left.push_async_callback(self.committer.aclose)
             # The member that the group has now may be another process with the same name.
-            stays = self.names.is_superseded
-            left.push_async_callback(self.consumer.aclose, leave_group=not stays)
+            leaves: bool | None = not self.names.is_superseded
+            if leaves and self.is_static and self.is_streams_group:
+                leaves = None  # its tasks wait for it, until its session ends
+            left.push_async_callback(self.consumer.aclose, leave_group=leaves)
 
     async def aclose(self) -> None:
         """Leave the group if that has not been done, and disconnect."""

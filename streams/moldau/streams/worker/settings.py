@@ -8,7 +8,7 @@ client, and wins over the name without a prefix.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -168,6 +168,7 @@ _CLIENT_TIMEOUT_MS: Final = 60_000
 """What the clients wait by default."""
 _COMMIT_INTERVAL_MS: Final = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 1000}
 _ISOLATION: Final = "isolation.level"
+_STATIC: Final = "group.instance.id"
 _CLIENTS: Final = ("restore.consumer", "global.consumer", "consumer", "producer", "admin")
 _CHOSEN: Final = {
     "group.id": (None, "it is the name of the app"),
@@ -180,7 +181,6 @@ nothing, and why no other can be."""
 _OF_CLASSIC_MEMBERS: Final = {
     "session.timeout.ms": "set streams.session.timeout.ms of the group there",
     "heartbeat.interval.ms": "set streams.heartbeat.interval.ms of the group there",
-    "group.instance.id": "remove it: a worker keeps its name in its state directory",
 }
 """What only the classic protocol has, and what to do with the other one."""
 _GROUPLESS: Final = ("restore.consumer", "global.consumer")
@@ -252,6 +252,16 @@ class AppSettings:
             settings[start_timeout_ms.name] = str(max(self._waits_ms, int(given)))
         return settings
 
+    def of_worker(self, index: int) -> AppSettings:
+        """Return the settings of one of several workers of a process. A static member of a streams
+        group has its number behind the given name, from 1 on, as a thread of Kafka Streams has."""
+        consumer = self.clients["consumer"]
+        given = consumer.get(_STATIC)
+        if given is None or not self.is_streams_group:
+            return self
+        named = {**consumer, _STATIC: f"{given}-{index + 1}"}
+        return replace(self, clients={**self.clients, "consumer": named})
+
     def of(self, client: str) -> dict[str, str]:
         """Return the settings of one of `_CLIENTS`."""
         return dict(self.clients[client])
@@ -275,10 +285,9 @@ def app_settings(given: Mapping[str, object]) -> AppSettings:
             shared[name] = text
     clients = {client: _passed(client, shared) | of_one[client] for client in _CLIENTS}
     for client in _GROUPLESS:
-        clients[client] = _passed(client, shared) | {
-            **{name: text for name, text in of_one["consumer"].items() if not _is_of_group(name)},
-            **of_one[client],
-        }
+        given_both = _passed(client, shared) | of_one["consumer"]
+        without_group = {name: each for name, each in given_both.items() if not _is_of_group(name)}
+        clients[client] = without_group | of_one[client]
     if misspelt := list(_misspelt(shared)):
         raise BadSettings(misspelt)
     settings = AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
