@@ -63,7 +63,7 @@ def planted(fault: Fault) -> Iterator[None]:
     before = os.environ.get("PYTHONPATH")
     with tempfile.TemporaryDirectory(prefix="moldau-planted-") as folder:
         Path(folder, "sitecustomize.py").write_text(fault.lines, encoding="utf-8")
-        os.environ["PYTHONPATH"] = folder
+        os.environ["PYTHONPATH"] = folder if before is None else f"{folder}{os.pathsep}{before}"
         try:
             # A process goes on without lines that fail: they are tried first.
             subprocess.run([sys.executable, "-c", "import sitecustomize"], check=True)

@@ -1,7 +1,7 @@
 """The app of a case, as a user writes it: `moldau streams run tests.streams.pairs.app:app`.
 
 APP names the app and its topics; CASE has the choices as JSON. REPAIRED is set once what stopped
-the app is repaired.
+the app is repaired, UPGRADED in a version with one more sub-topology.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ def build() -> Streams:
     _step(steps)
     _fold(steps)
     _join(made, steps)
+    if os.environ.get("UPGRADED"):
+        made.stream(f"{NAME}-more", str).group_by(key_of).count(name="more")
     return made
 
 

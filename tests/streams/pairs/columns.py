@@ -54,7 +54,19 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "partitions": ("1", "3"),
     "workers": ("1", "2", "3"),
     "group": ("classic", "streams", "standbys"),
-    "host": ("1", "2 shards"),
+    "host": ("1", "2 shards", "3 nodes", "3 secure nodes"),
+    "hand-over": (
+        "none",
+        "stop",
+        "kill leaving",
+        "kill heir",
+        "kill coordinator",
+        "rolling",
+        "upgrade",
+        "more workers",
+        "static",
+        "all",
+    ),
     "fault": (
         "none",
         "kill",
@@ -79,14 +91,26 @@ in between. With "forgotten" an app that is stopped has lost the offsets of one 
 plan and a start notice, and it goes on when it has them again.
 With "reply" the app answers requests all along.
 With "standbys" a streams group keeps a copy of each state at another worker.
+In a "hand-over" workers of a streams group are stopped in order, while records come: one, all one
+after the other, or all at once; with kills, an upgrade or more workers meanwhile. "static" members
+leave at once, and come back.
 """
 
-APART: Final = frozenset({frozenset({"fold", "join"})}) | {
-    frozenset({name, "step"}) for name in ("fold", "join")
-}
+_BESIDE_HAND_OVERS: Final = (
+    "step", "fold", "join", "way", "branch", "policy", "writer", "odd",
+)  # fmt: skip
+APART: Final = frozenset(
+    {
+        frozenset({"fold", "join"}),
+        *(frozenset({name, "step"}) for name in ("fold", "join")),
+        *(frozenset({name, "hand-over"}) for name in _BESIDE_HAND_OVERS),
+    }
+)
 """Columns whose choices need not all meet: they share what is in front of them, and no more."""
 
 _SPARK: Final = {"engine": ("spark",)}
+_HAND_OVERS: Final = COLUMNS["hand-over"][1:]
+_FAULTS: Final = COLUMNS["fault"][1:]
 _OF_WORKERS: Final = ("wiped", "lost", "moved", "resized", "savepoint", "divided", "forgotten")
 
 _NOT_DIVIDED: Final = (
@@ -107,6 +131,11 @@ _NOT_DIVIDED: Final = (
 IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     # The shards of a killed supervisor end by themselves, a moment later.
     {"host": ("2 shards",), "fault": ("broker",)},
+    {"host": ("2 shards",), "hand-over": ("kill coordinator",)},
+    # Members of a streams group hand over to others, with no other fault.
+    {"hand-over": _HAND_OVERS, "group": ("classic",)},
+    {"hand-over": _HAND_OVERS, "workers": ("1",)},
+    {"hand-over": _HAND_OVERS, "fault": _FAULTS},
     # With one partition there is nothing to choose.
     {"writer": ("crc32", "undeclared crc32", "round robin"), "partitions": ("1",)},
     # The rows of two tables lie where their writers put them, so the app has to know.
@@ -129,6 +158,11 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
         "guarantee": ("at_least_once",),
         "fault": ("kill", "again", "broker", "lost"),
     },
+    {
+        "fold": ("counted",),
+        "guarantee": ("at_least_once",),
+        "hand-over": ("kill leaving", "kill heir", "kill coordinator"),
+    },
     {"fold": ("counted",), "guarantee": ("at_least_once",), "policy": ("stop",)},
     # A copy is at another worker, and of a changelog.
     {"group": ("standbys",), "workers": ("1",)},
@@ -142,6 +176,7 @@ IMPOSSIBLE: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     {**_SPARK, "group": ("streams", "standbys")},
     {**_SPARK, "join": ("global store", "table process", "processed table")},
     {**_SPARK, "branch": ("reply",)},
+    {**_SPARK, "host": ("3 secure nodes",)},
     {**_SPARK, "store": ("no cache", "small buffers", "no changelog", "in memory")},
     {**_SPARK, "fault": _OF_WORKERS},
     # Rows that are not kept by the key of a record, and lines of a key in two partitions.

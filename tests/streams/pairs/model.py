@@ -396,6 +396,7 @@ def may_double(case: Case) -> bool:
     """Whether a record may count twice: at least once, after a kill, a failure or a broker that
     was away."""
     is_cut = case["fault"] in ("kill", "again", "broker", "lost") or case["policy"] == "stop"
+    is_cut |= case["hand-over"] in ("kill leaving", "kill heir", "kill coordinator")
     return case["guarantee"] == "at_least_once" and is_cut
 
 

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.streams import Asker, ReplyTimeout
-from tests.conformance.broker import MoldauBroker
 from tests.streams.pairs import model
+from tests.streams.pairs.handing import hand_over
+from tests.streams.pairs.hosts import PREFIX, Host
 from tests.streams.pairs.model import Case, Line
 from tests.streams.pairs.workers import Workers
 
@@ -24,11 +25,14 @@ PATIENCE_S: Final = 60.0
 _LOOK_S: Final = 0.3
 _STARTING_S: Final = 1.0
 _RESTING: Final = threading.Event()
-_INPUTS: Final = ("lines", "rows", "names", "requests")
+_INPUTS: Final = ("lines", "rows", "names", "requests", "more")
 _REQUESTS: Final = 40
 _REPLY: Final = "2m"
 """How long a request waits: an app that stops for commands is away for a minute, at a load."""
 _BETWEEN_S: Final = 0.25
+_EVERY_S: Final = 0.25
+_AT_A_TIME: Final = 5
+"""Records of an input at a time, while workers are stopped."""
 _OUTPUTS: Final = ("step", "step-even", "fold", "join", "copy", "dead")
 _MORE_PARTITIONS: Final = 2
 _numbers: Final = count(1)
@@ -37,13 +41,10 @@ _numbers: Final = count(1)
 class Output:
     """What is committed in the outputs of a case."""
 
-    def __init__(self, broker: MoldauBroker, name: str) -> None:
+    def __init__(self, host: Host, name: str) -> None:
         self.records: dict[str, list[tuple[str, str]]] = {each: [] for each in _OUTPUTS}
-        with Consumer(
-            bootstrap_servers=broker.bootstrap_servers,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-        ) as consumer:
+        reading = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        with Consumer({**host.client, **reading}) as consumer:
             topics = [f"{name}-{each}" for each in _OUTPUTS]
             where = [part for topic in topics for part in consumer.partitions(topic)]
             consumer.assign(where)
@@ -77,12 +78,12 @@ class Output:
         return [] if found == wanted else [f"dead letters {sorted(found)}, not {sorted(wanted)}"]
 
 
-def run_case(broker: MoldauBroker, folder: Path, case: Case) -> list[str]:
+def run_case(host: Host, folder: Path, case: Case) -> list[str]:
     """Return what is wrong with the ends of the app."""
-    name = f"pairs{next(_numbers)}"
-    _make_topics(broker, name, case)
-    workers = Workers(case, name, broker, folder)
-    requests = Requests(broker, name) if case["branch"] == "reply" else None
+    name = f"{PREFIX}{next(_numbers)}"
+    _make_topics(host, name, case)
+    workers = Workers(case, name, host, folder)
+    requests = Requests(host, name) if case["branch"] == "reply" else None
     half = model.RECORDS // 2
     _send(workers, "names", model.names(case))
     _send(workers, "rows", model.rows(case)[:half])
@@ -90,11 +91,12 @@ def run_case(broker: MoldauBroker, folder: Path, case: Case) -> list[str]:
     try:
         workers.start_all()
         wrong = _repaired(workers) if case["policy"] == "stop" else []
-        _await(lambda: bool(workers.ended() or Output(broker, name).records["step"]))
+        _await(lambda: bool(workers.ended() or Output(host, name).records["step"]))
         wrong += workers.ended()
-        wrong += _fault(workers, case) if not wrong else []
-        _send(workers, "rows", model.rows(case)[half:])
-        _send(workers, "lines", model.lines(case)[half:])
+        with Load(workers, case) as load:
+            if not wrong and case["hand-over"] != "none":
+                wrong += hand_over(workers, case, load.begin)
+            wrong += _fault(workers, case) if not wrong else []
         wrong = wrong or _come_to(workers, case, is_closed=False)
         _send(workers, "lines", model.closing())
         wrong = wrong or _come_to(workers, case, is_closed=True)
@@ -133,7 +135,7 @@ def _come_to(workers: Workers, case: Case, *, is_closed: bool) -> list[str]:
 
 def _problems(workers: Workers, case: Case, *, is_closed: bool) -> list[str]:
     """Before the last lines only the step is looked at: all lines before them are done then."""
-    output, ends = Output(workers.broker, workers.name), model.ends(case, is_closed=is_closed)
+    output, ends = Output(workers.host, workers.name), model.ends(case, is_closed=is_closed)
     if not is_closed:
         return output.problems(case, {"step": ends["step"]})
     return output.problems(case, ends) + output.letter_problems(case)
@@ -173,8 +175,8 @@ def _fault(workers: Workers, case: Case) -> list[str]:
         case "divided":
             return _saved_and_restored(workers, more=_MORE_PARTITIONS)
         case "broker":
-            workers.broker.kill()
-            workers.broker.start()
+            workers.host.kill(workers.name)
+            workers.host.start()
     return []
 
 
@@ -190,7 +192,7 @@ def _saved_and_restored(workers: Workers, more: int = 0) -> list[str]:
         workers.wipe(worker)
     if more:
         workers.partitions += more
-        with Admin(bootstrap_servers=workers.broker.bootstrap_servers) as admin:
+        with Admin(workers.host.client) as admin:
             admin.create_partitions(f"{workers.name}-lines", workers.partitions)
     wrong = wrong or workers.command("restore", place)
     for worker in known:
@@ -206,7 +208,7 @@ def _forgotten(workers: Workers) -> list[str]:
     wrong = [problem for worker in known for problem in workers.stop(worker)]
     is_noticed = False
     state = ("--state", str(workers.state(0)))
-    with Admin(bootstrap_servers=workers.broker.bootstrap_servers) as admin:
+    with Admin(workers.host.client) as admin:
         committed = admin.group_offsets(workers.name)
         for topic in sorted({where.topic for where in committed}):
             lost = {where: each for where, each in committed.items() if where.topic == topic}
@@ -234,11 +236,45 @@ def _refused(workers: Workers) -> list[str]:
     return [] if is_right else [f"a start is not refused: {said[-600:]}"]
 
 
+class Load:
+    """The second half of rows and lines: all at the end, or little by little from `begin` on."""
+
+    def __init__(self, workers: Workers, case: Case) -> None:
+        half = model.RECORDS // 2
+        self._workers = workers
+        self._rows, self._lines = model.rows(case)[half:], model.lines(case)[half:]
+        self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()
+
+    def begin(self) -> None:
+        """Write from now on, until the end."""
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        while (self._rows or self._lines) and not self._is_over.wait(_EVERY_S):
+            self._send(_AT_A_TIME)
+
+    def _send(self, count: int | None) -> None:
+        for topic, given in (("rows", self._rows), ("lines", self._lines)):
+            _send(self._workers, topic, given[:count])
+            del given[:count]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._send(None)
+
+
 class Requests:
     """Asks the app all along: no reply may be missing or wrong."""
 
-    def __init__(self, broker: MoldauBroker, name: str) -> None:
-        self._servers, self._name = broker.bootstrap_servers, name
+    def __init__(self, host: Host, name: str) -> None:
+        self._settings, self._name = host.client, name
         self._wrong: list[str] = []
         self._thread = threading.Thread(target=lambda: asyncio.run(self._ask_all()), daemon=True)
         self._thread.start()
@@ -249,7 +285,7 @@ class Requests:
         return [*self._wrong, *["requests still wait"] * self._thread.is_alive()]
 
     async def _ask_all(self) -> None:
-        async with Asker(f"{self._name}-asker", self._servers) as asker:
+        async with Asker(f"{self._name}-asker", self._settings) as asker:
             waiting = []
             for number in range(_REQUESTS):
                 waiting.append(asyncio.create_task(self._ask(asker, f"request {number}")))
@@ -268,10 +304,10 @@ class Requests:
             self._wrong.append(f"{request} has the reply {found}")
 
 
-def _make_topics(broker: MoldauBroker, name: str, case: Case) -> None:
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+def _make_topics(host: Host, name: str, case: Case) -> None:
+    with Admin(host.client) as admin:
         for topic in (*_INPUTS, *_OUTPUTS):
-            admin.create_topic(NewTopic(f"{name}-{topic}", int(case["partitions"]), 1))
+            admin.create_topic(NewTopic(f"{name}-{topic}", int(case["partitions"]), host.replicas))
 
 
 def _partition(workers: Workers, topic: str, number: int, key: bytes | None) -> int | None:
@@ -289,7 +325,7 @@ def _partition(workers: Workers, topic: str, number: int, key: bytes | None) -> 
 
 
 def _send(workers: Workers, topic: str, given: Iterable[Line]) -> None:
-    with Producer(bootstrap_servers=workers.broker.bootstrap_servers) as producer:
+    with Producer(workers.host.client) as producer:
         for each in given:
             key = None if each.key is None else each.key.encode()
             producer.send(

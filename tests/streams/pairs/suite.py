@@ -8,11 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from moldau.runtime.node_processes import free_ports_in_row
-from tests.conformance.broker import MoldauBroker
 from tests.streams.pairs.columns import APART, COLUMNS, allowed
+from tests.streams.pairs.hosts import Host, opened_host
 from tests.streams.pairs.running import run_case
-from tests.streams.pairs.workers import OF_BROKER
 from tests.testing.planting import Fault, Run, Suite
 
 FAULTS: Final[Mapping[str, Fault]] = {
@@ -95,18 +93,14 @@ restoring._divisions = lambda *given: {}
 @contextmanager
 def opened() -> Iterator[Run]:
     """Start the brokers of all cases, each when a case first needs it."""
-    brokers: dict[str, MoldauBroker] = {}
+    hosts: dict[str, Host] = {}
     with tempfile.TemporaryDirectory(prefix="moldau-pairs-") as home, ExitStack() as running:
         folder = Path(home)
-        settings = [word for row in OF_BROKER.items() for word in ("--set", "=".join(row))]
 
-        def of(host: str) -> MoldauBroker:
-            if host not in brokers:
-                count = host.partition(" ")[0]
-                broker = MoldauBroker(folder / f"broker-{count}", "--shards", count, *settings)
-                broker.port = free_ports_in_row(int(count) + 1)
-                brokers[host] = running.enter_context(broker)
-            return brokers[host]
+        def of(choice: str) -> Host:
+            if choice not in hosts:
+                hosts[choice] = running.enter_context(opened_host(choice, folder))
+            return hosts[choice]
 
         yield lambda case: run_case(of(case["host"]), folder, case)
 

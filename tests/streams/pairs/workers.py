@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from moldau.spark.java import find_java
-from tests.conformance.broker import MoldauBroker
 from tests.spark.conftest import QUICK_JAVA
+from tests.streams.pairs.hosts import SESSION_MS, Host
 from tests.streams.pairs.model import BEGAN_MS, Case
 
 _ROOT: Final = Path(__file__).parents[3]
-_SESSION_MS: Final = 6_000
 _STOP_S: Final = 60
 _STORES: Final = {
     "no cache": ("statestore.cache.max.bytes=0",),
@@ -31,18 +30,10 @@ _STORES: Final = {
     ),
 }
 _GROUPS: Final = {
-    "classic": ("consumer.heartbeat.interval.ms=500", f"consumer.session.timeout.ms={_SESSION_MS}"),
+    "classic": ("consumer.heartbeat.interval.ms=500", f"consumer.session.timeout.ms={SESSION_MS}"),
     "streams": ("group.protocol=streams",),
     "standbys": ("group.protocol=streams", "num.standby.replicas=1"),
 }
-OF_BROKER: Final = {
-    "group.streams.session.timeout.ms": str(_SESSION_MS),
-    "group.streams.min.session.timeout.ms": str(_SESSION_MS),
-    "group.streams.heartbeat.interval.ms": "500",
-    "group.streams.min.heartbeat.interval.ms": "500",
-    "group.streams.initial.rebalance.delay.ms": "500",
-}
-"""The same of the broker, where a streams group has them."""
 _SPARK: Final = (
     f"--conf spark.executor.memory=512m --conf 'spark.executor.extraJavaOptions={QUICK_JAVA}' "
     f"--driver-java-options '{QUICK_JAVA}' pyspark-shell"
@@ -55,10 +46,12 @@ class Workers:
 
     case: Case
     name: str
-    broker: MoldauBroker
+    host: Host
     folder: Path
     partitions: int = 0
     """Of each topic of the case, until a fault adds some."""
+    is_upgraded: bool = False
+    """Whether workers that start from now on have one more sub-topology."""
     is_repaired: bool = False
     """Whether the function that stops the app works from now on."""
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -69,7 +62,7 @@ class Workers:
     def start(self, worker: int) -> None:
         env = self._env()
         words = ["streams", "run", "tests.streams.pairs.app:app"]
-        words += ["--bootstrap", self.broker.bootstrap_servers]
+        words += self.host.app_words
         settings = [f"processing.guarantee={self.case['guarantee']}"]
         if self.case["engine"] == "spark":
             words += ["--engine", "spark", "--master", "local[2]"]
@@ -80,6 +73,8 @@ class Workers:
             words += ["--state", str(self.state(worker))]
             settings += ["commit.interval.ms=100", *_GROUPS[self.case["group"]]]
             settings += _STORES.get(self.case["store"], ())
+            if self.case["hand-over"] == "static":
+                settings.append(f"group.instance.id={self.name}-{worker}")
         if self.case["fault"] == "resized" and worker == 0:
             words += ["--workers", self.case["workers"], "--listen", "127.0.0.1:0"]
         for each in settings:
@@ -106,7 +101,7 @@ class Workers:
         """Run a command on the app. Return its exit code, and what it says."""
         done = subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "-m", "moldau.cli", "streams", action, "tests.streams.pairs.app:app",
-             *words, "-b", self.broker.bootstrap_servers],
+             *words, *self.host.command_words],
             env=self._env(), cwd=_ROOT, capture_output=True, text=True, timeout=2 * _STOP_S,
             check=False,
         )  # fmt: skip
@@ -119,6 +114,8 @@ class Workers:
             "CASE": json.dumps(dict(self.case)),
             "BEGAN_MS": str(BEGAN_MS),
         }
+        if self.is_upgraded:
+            env["UPGRADED"] = "yes"
         return {**env, "REPAIRED": "yes"} if self.is_repaired else env
 
     def state(self, worker: int) -> Path:
@@ -136,13 +133,30 @@ class Workers:
 
     def stop(self, worker: int) -> list[str]:
         """Stop a worker in order. Return what is wrong with its end."""
+        self.begin_stop(worker)
+        return self.await_stop(worker)
+
+    def begin_stop(self, worker: int) -> None:
+        """Ask a worker to stop."""
+        self.processes[worker].terminate()
+
+    def await_stop(self, worker: int) -> list[str]:
+        """Wait for the end of a worker that is to stop. Return what is wrong with it."""
         process = self.processes.pop(worker)
-        process.terminate()
-        code = process.wait(_STOP_S)
+        try:
+            code = process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.processes[worker] = process  # it is killed in the end
+            return [f"worker {worker} does not stop: {self.said(worker)[-600:]}"]
         said = self.said(worker)
         if code not in (0, -signal.SIGTERM):  # the latter before it has begun to listen to signals
             return [f"worker {worker} ended with {code}: {said[-600:]}"]
         return [f"worker {worker} wrote a traceback: {said[-900:]}"] * ("Traceback" in said)
+
+    def member(self, worker: int) -> str:
+        """Return the name of a worker in its group; "" before it has one."""
+        file = self.state(worker) / self.name / "0" / "member"
+        return file.read_text().strip() if file.exists() else ""
 
     def said(self, worker: int) -> str:
         """Return the log of a worker."""
