@@ -80,6 +80,39 @@ lost_offsets._missing = lambda *given: ((), False)
 """,
         {"fault": "forgotten"},
     ),
+    "a task comes to its next worker before the last one has given it up": Fault(
+        """
+from moldau.broker.coordinator.group.streams.state import StreamsGroupState
+StreamsGroupState.is_free = lambda self, *given: True
+""",
+        {"hand-over": "stop"},
+    ),
+    "a task is given up before its last commit": Fault(
+        """
+from moldau.streams.worker.worker import Worker
+async def revoked(self, partitions):
+    await self._lost(partitions)
+Worker._revoked = revoked
+""",
+        {"hand-over": "stop", "guarantee": "at_least_once"},
+    ),
+    "a worker that is to stop waits for ever": Fault(
+        """
+from moldau.streams.worker import worker
+worker.HAND_OVER_S = 25.0
+async def goes_on(self):
+    return True
+worker.Handover.goes_on = goes_on
+""",
+        {"hand-over": "static"},
+    ),
+    "a worker leaves while others could go on": Fault(
+        """
+from moldau.streams.worker.handover import Handover
+Handover._has_heirs = lambda self, group: False
+""",
+        {"hand-over": "stop"},
+    ),
     "a restore leaves rows in the partitions of before": Fault(
         """
 from moldau.streams.savepoint import restoring
