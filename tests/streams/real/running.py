@@ -183,3 +183,17 @@ def streams(app: App, action: str, *words: str) -> tuple[int, str, str]:
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
+
+
+def copied(servers: str, other: str, topic: str) -> None:
+    """Write the records of a topic to the same offsets of a topic elsewhere."""
+    with Consumer(bootstrap_servers=servers) as consumer, Producer(bootstrap_servers=other) as to:
+        parts = consumer.partitions(topic)
+        ends = consumer.end_offsets(parts)
+        consumer.assign(parts)
+        consumer.seek_to_beginning(parts)
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+            for part in consumer.poll(0.2):
+                for each in part.records:
+                    to.send(topic, each.value, key=each.key, partition=part.partition)
+        to.flush()

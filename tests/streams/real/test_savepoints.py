@@ -13,23 +13,9 @@ import pytest
 from moldau.client import NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.testing import SyncEmbeddedBroker
-from tests.streams.real.running import App, streams
+from tests.streams.real.running import App, copied, streams
 
 LINES = [f"w{at % 17} w{at % 5}" for at in range(4000)]
-
-
-def copied(servers: str, other: str, topic: str) -> None:
-    """Write the records of a topic to the same offsets of a topic elsewhere."""
-    with Consumer(bootstrap_servers=servers) as consumer, Producer(bootstrap_servers=other) as to:
-        parts = consumer.partitions(topic)
-        ends = consumer.end_offsets(parts)
-        consumer.assign(parts)
-        consumer.seek_to_beginning(parts)
-        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
-            for part in consumer.poll(0.2):
-                for each in part.records:
-                    to.send(topic, each.value, key=each.key, partition=part.partition)
-        to.flush()
 
 
 def counts(*lines: str) -> dict[str, int]:
