@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
@@ -33,7 +34,7 @@ from moldau.runtime.simulated.node import Node
 from moldau.runtime.simulated.trace import Fingerprint
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
-from moldau.streams.query.questions import PositionQuestion, QueryFailed, Range
+from moldau.streams.query.questions import Behind, PositionQuestion, QueryFailed, Range
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committer import CommittedOffset, Committer
@@ -144,6 +145,7 @@ class Run:
     topics: tuple[str, ...] = ("lines", "copied", "out", "largest")
     guarantee = AT_LEAST_ONCE
     of_group: Mapping[str, object] = CLASSIC_GROUP
+    of_broker: Mapping[str, str] = BROKER
     faults: tuple[str, ...] = FAULTS
     longest_s = SHORT_S
     safety_s = SAFETY_S
@@ -237,7 +239,7 @@ class Run:
     # Nodes
 
     async def _serve(self, runtime: Runtime) -> None:
-        async with EmbeddedBroker(BROKER, directory="/data", runtime=runtime, port=PORT):
+        async with EmbeddedBroker(self.of_broker, directory="/data", runtime=runtime, port=PORT):
             async with Admin(bootstrap_servers=SERVERS, runtime=runtime) as admin:
                 for topic in self.topics:
                     await admin.create_topic(NewTopic(topic, PARTITIONS, 1))
@@ -416,7 +418,8 @@ class StreamsGroupRun(ExactlyOnceRun):
     """The same in a streams group, whose broker assigns tasks and a standby of each. Members hand
     their tasks over when they are stopped, and faults meet them at that. What standbys have copied
     is watched, and that tasks go on from them. Workers are asked for what copies have: an answer is
-    what the committed changelog makes below its position."""
+    what the committed changelog makes below its position. Each other question wants no less than
+    was answered before, by whichever worker: the answer is never below that."""
 
     of_group = STREAMS_GROUP
     faults = (*ExactlyOnceRun.faults, "leave", "leave", "leave")
@@ -445,16 +448,24 @@ class StreamsGroupRun(ExactlyOnceRun):
         for number in count():
             await asyncio.sleep(ASK_S)
             store, partition = self.asked[number % 2], number // 2 % PARTITIONS
-            question = PositionQuestion(Range(), is_stale=True, partitions=(partition,))
+            known = [each.position for each in self.answers[store] if each.partition == partition]
+            bound = max(known, default=0) if self.random.random() < 0.5 else 0
+            question = PositionQuestion(
+                Range(), is_stale=True, partitions=(partition,), at_least={partition: bound}
+            )
             worker = self.workers.get(index)
             if worker is None:
                 continue
             try:
                 found = await worker.queries.ask(store, question)
+            except Behind:
+                self.happened["answers behind"] += 1
+                continue
             except QueryFailed:
                 continue
             rows = {row.key: row.value for row in found.answer}
             answer = StaleAnswer(partition, found.position[partition], rows, found.is_stale)
+            assert answer.position >= bound, (store, bound, answer)
             self.answers[store].append(answer)
 
     def _saw(self, fetched: FetchedChunk) -> None:
@@ -497,6 +508,34 @@ class StreamsGroupRun(ExactlyOnceRun):
         self.happened["copied"] += sum(map(len, self.copied.values()))
         for where, offsets in self.copied.items():
             assert offsets <= committed[where], (where, sorted(offsets - committed[where])[:3])
+
+
+class RackedRun(StreamsGroupRun):
+    """The same with members in two zones: once all is at rest, the standby of each task is in the
+    other zone than the task, wherever that has moved."""
+
+    of_broker: Mapping[str, str] = {**BROKER, "group.streams.rack.aware.assignment.tags": "zone"}
+    zones = ("a", "b", "b")
+
+    def _settings_of(self, index: int) -> AppSettings:
+        return replace(self.settings, tags={"zone": self.zones[index]})
+
+    def _is_settled(self) -> bool:
+        return super()._is_settled() and not self._are_together()
+
+    def _are_together(self) -> list[TaskId]:
+        """Return the tasks with a standby in their own zone."""
+        zones = {
+            task_id: self.zones[index]
+            for index, worker in self.workers.items()
+            for task_id in worker.tasks
+        }
+        return [
+            task_id
+            for index, worker in self.workers.items()
+            for task_id in worker.standbys.tasks
+            if zones[task_id] == self.zones[index]
+        ]
 
 
 class WatchedReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -13,10 +14,14 @@ from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.client.group.streams import StreamsMember
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from moldau.runtime.simulated.report import SimulationFailed
+from moldau.streams.plan.plan import Program
+from moldau.streams.query.questions import PositionedAnswer, PositionQuestion
+from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker import restore
 from moldau.streams.worker.committer import CommittedOffset
 from moldau.streams.worker.door import FetchedChunk, TopicFacts
 from moldau.streams.worker.exactly_once import ExactlyOnce
+from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reader import Reader
 from moldau.streams.worker.tasks import WorkerTask
 from tests import suites
@@ -24,6 +29,7 @@ from tests.memory import give_back
 from tests.streams.simulation.scenario import (
     COMMIT_STEPS,
     ExactlyOnceRun,
+    RackedRun,
     StreamsGroupRun,
     run_app,
 )
@@ -67,12 +73,34 @@ def test_everything_counts_once_in_a_streams_group_with_standbys(seed: int) -> N
     assert happened["stale answers"]
 
 
+@pytest.mark.parametrize("seed", suites.seeds((4, 7), quick=1))
+def test_standbys_are_in_the_other_zone_after_moves(seed: int) -> None:
+    run_app(seed, Counter(), RackedRun)
+    give_back()
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_everything_counts_once_in_many_streams_groups(part: int) -> None:
+    happened: Counter[str] = Counter()
     for seed in range(part, SEEDS, PARTS):
-        run_app(seed, Counter(), StreamsGroupRun)
+        run_app(seed, happened, RackedRun if seed % 2 else StreamsGroupRun)
         give_back()
+    assert happened["leave"]
+
+
+@pytest.mark.deep
+def test_an_answer_below_its_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Queries._read_positioned
+
+    def careless(
+        queries: Queries, spec: StoreSpec, program: Program, asked: PositionQuestion, where: Any
+    ) -> PositionedAnswer:
+        return read(queries, spec, program, replace(asked, at_least={}), where)
+
+    monkeypatch.setattr(Queries, "_read_positioned", careless)
+    with pytest.raises(SimulationFailed):
+        run_app(5, kind=StreamsGroupRun)
 
 
 def test_a_standby_that_reads_past_the_last_stable_offset_is_found(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from moldau.config import BadSettings
@@ -64,6 +66,22 @@ def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
     assert given.of("consumer")["group.instance.id"] == "me"
     assert given.of("restore.consumer")["fetch.max.wait.ms"] == "5"
     assert "group.instance.id" not in given.of("restore.consumer")
+
+
+def test_tags_tell_a_streams_group_where_a_worker_is() -> None:
+    given = {"group.protocol": "streams", "client.tag.zone": "a"}
+    settings = app_settings(given)
+    assert settings.tags == {"zone": "a"}
+    assert "client.tag.zone" not in settings.of("consumer")
+
+    for wrong, what in (
+        ({"client.tag.zone": "a"}, "needs group.protocol=streams"),
+        ({**given, "client.tag.moldau.start": "a"}, "does not begin with moldau."),
+        ({**given, "client.tag.": "a"}, "must have a name"),
+        ({**given, "client.tag.zone": ""}, "and a value"),
+    ):
+        with pytest.raises(BadSettings, match=re.escape(what)):
+            app_settings(wrong)
 
 
 def test_each_worker_of_a_process_is_a_static_member_of_its_own_in_a_streams_group() -> None:

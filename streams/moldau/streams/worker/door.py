@@ -132,7 +132,7 @@ class Door:
         self.is_streams_group = settings.is_streams_group
         self.membership: Membership
         if self.is_streams_group:
-            self.membership = StreamsMembership(of_group, member, settings.server, runtime)
+            self.membership = StreamsMembership(of_group, member, settings, runtime)
         else:
             self.membership = ClassicMembership(of_group, settings.server, runtime)
         self.consumer = self.membership.consumer

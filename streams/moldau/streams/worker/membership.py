@@ -29,6 +29,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topology import Epochs
 from moldau.streams.worker.committer import LOST
 from moldau.streams.worker.owners import OwnerAssignor
+from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.tasks import TaskId
 
 _START: Final = "moldau.start"
@@ -132,11 +133,12 @@ class StreamsMembership:
     lost = frozenset((ErrorCode.UNKNOWN_MEMBER_ID,))
 
     def __init__(
-        self, settings: Mapping[str, str], member: str, server: str, runtime: Runtime
+        self, of_group: Mapping[str, str], member: str, settings: AppSettings, runtime: Runtime
     ) -> None:
         self.start: str | None = runtime.random.randbytes(8).hex()
-        process = StreamsSettings(member, _endpoint(server), {_START: self.start})
-        self._consumer = TaskConsumer(settings, member_id=member, process=process, runtime=runtime)
+        self._tags = {**settings.tags, _START: self.start}
+        process = StreamsSettings(member, _endpoint(settings.server), self._tags)
+        self._consumer = TaskConsumer(of_group, member_id=member, process=process, runtime=runtime)
         self.consumer: Consumer = self._consumer
         self.owner = self._consumer.owner
         self.copy_owners = self._consumer.standby_owners
@@ -159,8 +161,7 @@ class StreamsMembership:
 
     def announce_leave(self) -> None:
         """Say it by a client tag."""
-        start = {} if self.start is None else {_START: self.start}
-        self._consumer.announce({**start, LEAVING: "true"})
+        self._consumer.announce({**self._tags, LEAVING: "true"})
 
     @property
     def is_app_ended(self) -> bool:

@@ -169,6 +169,9 @@ _CLIENT_TIMEOUT_MS: Final = 60_000
 _COMMIT_INTERVAL_MS: Final = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 1000}
 _ISOLATION: Final = "isolation.level"
 _STATIC: Final = "group.instance.id"
+_TAG: Final = "client.tag."
+_OWN_TAGS: Final = "moldau."
+"""What the names of the tags begin with that workers set themselves."""
 _CLIENTS: Final = ("restore.consumer", "global.consumer", "consumer", "producer", "admin")
 _CHOSEN: Final = {
     "group.id": (None, "it is the name of the app"),
@@ -194,6 +197,8 @@ class AppSettings:
     clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     server: str = ""
     """host:port at which other workers reach this one's queries."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What a streams group knows of where the worker is (`client.tag.NAME`)."""
     tracer: Tracer | None = None
     """What makes the spans of records, if traces are on."""
 
@@ -273,12 +278,15 @@ def app_settings(given: Mapping[str, object]) -> AppSettings:
     names = {row.name for row in STREAMS_SETTINGS}
     own: dict[str, str] = {}
     shared: dict[str, str] = {}
+    tags: dict[str, str] = {}
     of_one: dict[str, dict[str, str]] = {client: {} for client in _CLIENTS}
     for name, value in given.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         client = next((each for each in _CLIENTS if name.startswith(f"{each}.")), None)
         if name in names:
             own[name] = text
+        elif name.startswith(_TAG):
+            tags[name.removeprefix(_TAG)] = text
         elif client is not None:
             of_one[client][name.removeprefix(f"{client}.")] = text
         else:
@@ -290,7 +298,7 @@ def app_settings(given: Mapping[str, object]) -> AppSettings:
         clients[client] = without_group | of_one[client]
     if misspelt := list(_misspelt(shared)):
         raise BadSettings(misspelt)
-    settings = AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
+    settings = AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients, tags=tags)
     if problems := list(_problems(settings)):
         raise BadSettings(problems)
     return settings
@@ -338,7 +346,14 @@ def _problems_of_group(settings: AppSettings) -> Iterator[Problem]:
         if settings.own[num_standby_replicas]:
             why = f"needs {group_protocol.name}={STREAMS}: with {CLASSIC} no task has a standby"
             yield Problem(num_standby_replicas.name, why)
+        if settings.tags:
+            why = f"needs {group_protocol.name}={STREAMS}: with {CLASSIC} nothing is placed by it"
+            yield Problem(f"{_TAG}{next(iter(settings.tags))}", why)
         return
+    for name, value in settings.tags.items():
+        if not name or not value or name.startswith(_OWN_TAGS):
+            what = f"must have a name that does not begin with {_OWN_TAGS}, and a value"
+            yield Problem(f"{_TAG}{name}", what, value)
     for name in _OF_CLASSIC_MEMBERS:
         if name in settings.clients["consumer"]:
             why = f"with {group_protocol.name}={STREAMS} the broker decides about it"
