@@ -101,7 +101,7 @@ def run_case(host: Host, folder: Path, case: Case) -> list[str]:
         _send(workers, "lines", model.closing())
         wrong = wrong or _come_to(workers, case, is_closed=True)
         if requests is not None:
-            wrong += requests.problems()
+            wrong += requests.problems(may_double=case["guarantee"] == "at_least_once")
         for worker in list(workers.processes):
             wrong += workers.stop(worker)
         # What comes after it was right, such as a record that counts twice.
@@ -279,10 +279,26 @@ class Requests:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._ask_all()), daemon=True)
         self._thread.start()
 
-    def problems(self) -> list[str]:
-        """Wait for the last reply. Return what was wrong."""
+    def problems(self, *, may_double: bool) -> list[str]:
+        """Wait for the last reply. Return what was wrong, and which requests have several replies:
+        one that was cut off at least once may have."""
         self._thread.join(3 * PATIENCE_S)
-        return [*self._wrong, *["requests still wait"] * self._thread.is_alive()]
+        wrong = [*self._wrong, *["requests still wait"] * self._thread.is_alive()]
+        twice = [] if may_double else [each for each, count in self._replies().items() if count > 1]
+        return [*wrong, *[f"several replies to requests: {twice[:3]}"] * bool(twice)]
+
+    def _replies(self) -> Counter[object]:
+        """Return how many committed replies each request has, by the headers that say which."""
+        found: Counter[object] = Counter()
+        reading = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        with Consumer({**self._settings, **reading}) as consumer:
+            where = consumer.partitions(f"{self._name}-asker-replies")
+            consumer.assign(where)
+            ends = consumer.end_offsets(where)
+            while any((consumer.position(each) or 0) < end for each, end in ends.items()):
+                for part in consumer.poll(1.0):
+                    found.update(tuple(each.headers)[:1] for each in part.records)
+        return found
 
     async def _ask_all(self) -> None:
         async with Asker(f"{self._name}-asker", self._settings) as asker:
