@@ -25,7 +25,7 @@ from moldau.client import (
 from moldau.client.sync import Admin, Consumer, Downgrade, Producer, SecurityAdmin
 from moldau.errors.codes import ErrorCode, KafkaError
 from tests.conformance.broker import MoldauBroker
-from tests.peers.apache_kafka import NEWEST, VERSION, fetch_or_skip
+from tests.peers.apache_kafka import OLDER, VERSION, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import BrokerFailed, BrokerOptions, KafkaBroker
 
@@ -40,7 +40,7 @@ SETTINGS: Final = {
 TOPIC, GROUP, METADATA = "kept", "readers", "metadata.version"
 OPTIONS: Final = BrokerOptions(properties=SETTINGS)
 NETWORK: Final = "10.1.0.0/16"
-LEVELS: Final = {VERSION: (30, 1), NEWEST: (33, 2)}
+LEVELS: Final = {OLDER: (30, 1), VERSION: (33, 2)}
 """metadata.version and share.version of a new cluster."""
 
 
@@ -173,45 +173,45 @@ class Directory:
             yield broker.bootstrap_servers
 
 
-@pytest.mark.parametrize("version", [VERSION, NEWEST])
+@pytest.mark.parametrize("version", [OLDER, VERSION])
 def test_a_directory_goes_to_us_and_back_at_its_levels(tmp_path: Path, version: str) -> None:
     directory, contents = Directory(tmp_path, version), Contents()
     with directory.of_kafka(version) as servers:
         assert levels(servers) == LEVELS[version]
         contents.fill(servers)
-        if version == NEWEST:
+        if version == VERSION:
             contents.add_network(servers)
         contents.work(servers, "Kafka")
     with directory.of_ours() as servers:
         assert levels(servers) == LEVELS[version]
         contents.work(servers, "ours")
-        assert refusals(servers, 29) == (AT_33 if version == NEWEST else AT_30)
+        assert refusals(servers, 29) == (AT_33 if version == VERSION else AT_30)
     with directory.of_kafka(version) as servers:
         contents.work(servers, "Kafka again")
 
 
 def test_levels_are_raised_here_and_kafka_goes_on_with_them(tmp_path: Path) -> None:
-    directory, contents = Directory(tmp_path, VERSION), Contents()
-    with directory.of_kafka(VERSION) as servers:
+    directory, contents = Directory(tmp_path, OLDER), Contents()
+    with directory.of_kafka(OLDER) as servers:
         contents.fill(servers)
         contents.work(servers, "4.3.1")
-    with directory.of_kafka(NEWEST) as servers:
-        assert levels(servers) == LEVELS[VERSION]
+    with directory.of_kafka(VERSION) as servers:
+        assert levels(servers) == LEVELS[OLDER]
         assert refusals(servers, 29) == AT_30
         contents.work(servers, "4.4.0")
     with directory.of_ours() as servers:
         assert refusals(servers, 29) == AT_30
         with Admin(bootstrap_servers=servers) as admin:
             admin.update_features({METADATA: 33, "share.version": 2})
-        eventually(lambda: levels(servers) == LEVELS[NEWEST])
+        eventually(lambda: levels(servers) == LEVELS[VERSION])
         contents.add_network(servers)
         contents.work(servers, "ours")
         assert refusals(servers, 32) == AT_33
-    with directory.of_kafka(NEWEST) as servers:
-        assert levels(servers) == LEVELS[NEWEST]
+    with directory.of_kafka(VERSION) as servers:
+        assert levels(servers) == LEVELS[VERSION]
         contents.work(servers, "4.4.0 at its levels")
         assert refusals(servers, 32) == AT_33
-    with pytest.raises(BrokerFailed), directory.of_kafka(VERSION):
+    with pytest.raises(BrokerFailed), directory.of_kafka(OLDER):
         pass
     with directory.of_ours() as servers:
         contents.work(servers, "ours at last")

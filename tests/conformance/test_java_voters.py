@@ -12,7 +12,7 @@ import pytest
 from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.node_processes import NodeProcess, free_ports
 from tests.cli.shell import Shell
-from tests.peers.apache_kafka import NEWEST, ApacheKafka, fetch_or_skip
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import run_tool
 
@@ -139,7 +139,7 @@ def test_kafka_metadata_quorum_adds_and_removes(kafka: ApacheKafka, grown: Grown
     shell = Shell(grown.bootstrap)
     eventually(lambda: shell("topic", "create", "t", "--replicas", "1").code == 0)
     grown.kill(101)
-    tool = (fetch_or_skip(NEWEST), CLUSTER, "unregister-controller", *at)
+    tool = (fetch_or_skip(), CLUSTER, "unregister-controller", *at)
     assert "Controller 101 is no longer registered." in run_tool(*tool, "--id", "101")
     for node, refusal in (("101", "ControllerIdNotRegistered"), ("102", "InvalidRequest")):
         with pytest.raises(RuntimeError, match=refusal):
