@@ -69,7 +69,7 @@ def test_the_answer_describes_the_settings_in_force() -> None:
     assert shown["retention.ms"] == ("7", 1)
     assert shown["cleanup.policy"] == ("delete", 5)
     assert list(shown) == sorted(shown)
-    assert len(shown) == 35
+    assert len(shown) == 37
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from moldau.broker.coordinator.group.streams.group import StreamsGroup
+from moldau.broker.settings import ResourceSettings, group_settings
 from moldau.protocol.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeResponse,
@@ -31,8 +32,15 @@ def kafkas_description() -> DescribedGroup:
     return found
 
 
+class StreamsWorld(SmallWorld):
+    """A shard of streams groups without settings of their own."""
+
+    def group_settings(self, group_id: str) -> ResourceSettings:
+        return group_settings(group_id, {}, self.settings)
+
+
 def test_the_group_is_what_kafka_describes() -> None:
-    world = SmallWorld()
+    world = StreamsWorld()
     world.cluster = Topics(lines=2, app_count_repartition=2, app_count_changelog=2)
     group = StreamsGroup(GROUP, world)
     for key, value in RECORDS:
