@@ -29,6 +29,7 @@ from moldau.protocol.messages.streams_group_describe import (
 from moldau.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    TaskIds,
     Topology,
 )
 from moldau.protocol.messages.update_features import (
@@ -45,6 +46,7 @@ GROUP = "app"
 NO_INTERNALS, DELAYED = 3, 5
 DELAY_MS = 3000
 DOWNGRADE = 2
+ROLES = ("active", "standby", "warmup")
 
 
 async def coordinated(at: Serving, partitions: int = 2) -> None:
@@ -84,6 +86,44 @@ async def beat(at: Serving, member: str, epoch: int) -> Any:
     return await at.ask(request, StreamsGroupHeartbeatResponse)
 
 
+class Reporting:
+    """A member that reports how far its copies are: it has none. It does what it is told."""
+
+    def __init__(self, at: Serving, member_id: str) -> None:
+        self.at = at
+        self.member_id = member_id
+        self.epoch = 0
+        self.tasks: dict[str, dict[str, list[int]]] = {role: {} for role in ROLES}
+
+    async def join(self) -> None:
+        self._hear(await join(self.at, self.member_id, task_offsets=[], task_end_offsets=[]))
+
+    async def beat(self) -> None:
+        owned: dict[str, Any] = {
+            f"{role}_tasks": [
+                TaskIds(subtopology_id=name, partitions=partitions)
+                for name, partitions in self.tasks[role].items()
+            ]
+            for role in ROLES
+        }
+        request = StreamsGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            endpoint_information_epoch=0,
+            **owned,
+        )
+        self._hear(await self.at.ask(request, StreamsGroupHeartbeatResponse))
+
+    def _hear(self, answer: Any) -> None:
+        assert answer.error_code == ErrorCode.NONE, answer
+        self.epoch = answer.member_epoch
+        for role in ROLES:
+            told = getattr(answer, f"{role}_tasks")
+            if told is not None:
+                self.tasks[role] = {each.subtopology_id: each.partitions for each in told}
+
+
 async def running(at: Serving) -> Any:
     """The answer that gave a member all tasks, with the epoch that it has when nothing is left to
     do."""
@@ -120,6 +160,32 @@ async def test_the_broker_creates_internal_topics_and_assigns_tasks(at: Serving)
         made = topics.by_name(name)
         assert made is not None
         assert len(made.partitions) == 2
+
+
+@serving(group__streams__initial__rebalance__delay__ms="0")
+async def test_tasks_with_short_logs_move_to_a_new_member_at_once(at: Serving) -> None:
+    """The coordinator asks the leaders of the changelogs where they end."""
+    await coordinated(at)
+    for name in ("app-count-repartition", "app-count-changelog"):
+        at.create(name, 2)
+    members = {"a": Reporting(at, "a")}
+    await members["a"].join()
+    for _ in range(3):
+        await at.pass_ms(DELAY_MS)
+        await members["a"].beat()
+    assert members["a"].tasks["active"] == {"0": [0, 1], "1": [0, 1]}
+    members["b"] = Reporting(at, "b")
+    await members["b"].join()
+    for _ in range(4):
+        for each in members.values():
+            await at.pass_ms(DELAY_MS)
+            await each.beat()
+    for each in members.values():
+        assert {name: len(found) for name, found in each.tasks["active"].items()} == {
+            "0": 1,
+            "1": 1,
+        }
+        assert each.tasks["warmup"] == {}
 
 
 @serving()

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from moldau.broker.api.gate import allowed, is_allowed
+from moldau.broker.api.partition_ends import find_ends
 from moldau.broker.api.refusal import message_of
 from moldau.broker.api.share_acknowledging import serves_share_groups
 from moldau.broker.api.together import PartialAnswers
 from moldau.broker.coordinator.group.share import initialization, offsets
 from moldau.broker.coordinator.outcome import Outcome
-from moldau.broker.replication.ends import known_end
 from moldau.broker.share.persister import ShareKey
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
@@ -27,12 +27,6 @@ from moldau.protocol.messages import alter_share_group_offsets as altering
 from moldau.protocol.messages import delete_share_group_offsets as deleting
 from moldau.protocol.messages import describe_share_group_offsets as describing
 from moldau.protocol.messages.delete_groups import DeleteGroupsResponse
-from moldau.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node, OnAnswer
@@ -45,8 +39,6 @@ UNKNOWN: Final = -1
 _NOT_HOSTED: Final = "This server does not host this topic-partition."
 _NOTHING: Final = "There is no offset information to delete."
 _LEAST: Final = -(1 << 63)
-_LATEST: Final = -1
-_CLIENT: Final = -1
 _DONE: Final = DeleteGroupsResponse(results=[])
 """The answer of decisions whose result is in a closure."""
 TopicIdPartition: TypeAlias = "tuple[Uuid, int]"
@@ -205,46 +197,9 @@ def _describe_one(node: Node, key: ShareKey, topic: str, then: OnPartition) -> N
             lag = max(_LEAST, min(end - start - done, -_LEAST - 1))  # a start may be any int64
             then(_row(index, start_offset=start, leader_epoch=epoch, lag=lag))
 
-        _find_end(node, topic, index, ended)
+        find_ends(node, {topic: (index,)}, lambda found: ended(found[topic, index]))
 
     node.share_persister.summarize(key, summarized)
-
-
-def _find_end(node: Node, topic: str, index: int, then: Callable[[int | KafkaError], None]) -> None:
-    """Find the end of a partition, here or at its leader."""
-    hosted = node.replicas.find(topic, index)
-    if hosted is not None and hosted.is_leader:
-        try:
-            end = known_end(hosted)
-        except KafkaError as error:
-            then(error)
-        else:
-            then(end)
-        return
-    node.runtime.spawn(_ask_end(node, topic, index, then), name="share-lag")
-
-
-async def _ask_end(
-    node: Node, topic: str, index: int, then: Callable[[int | KafkaError], None]
-) -> None:
-    known = node.image.topics.by_name(topic)
-    partition = None if known is None else known.partitions.get(index)
-    if partition is None or node.peers is None:
-        then(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic, partition=index))
-        return
-    row = ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
-    asked = ListOffsetsRequest(
-        replica_id=_CLIENT, topics=[ListOffsetsTopic(name=topic, partitions=[row])]
-    )
-    try:
-        answer = await node.peers.request(partition.leader, asked, ListOffsetsResponse)
-        found = answer.topics[0].partitions[0]
-        if found.error_code:
-            raise KafkaError(ErrorCode(found.error_code))
-    except KafkaError as error:
-        then(error)
-        return
-    then(found.offset)
 
 
 # Alter.

@@ -3,7 +3,8 @@
 FindCoordinator, the loading and unloading of shards, metrics and shutdown follow from the row.
 
 Carrying out what groups want of others: share groups states for new partitions, of the share
-coordinator; streams groups internal topics, of the controller.
+coordinator; streams groups internal topics, of the controller, and the ends of changelogs, of the
+leaders.
 
 A report goes to the shard that wanted them. If that is closed by then, the next coordinator of the
 group asks again.
@@ -16,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.broker.api.coordination import ShareStatesNode, TransactionsNode
+from moldau.broker.api.partition_ends import find_ends
 from moldau.broker.api.streams_group import create_internal_topics
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
@@ -26,6 +28,7 @@ from moldau.broker.coordinator.group.share.initialization import (
     on_initialized,
     on_refused,
 )
+from moldau.broker.coordinator.group.streams.changelog_ends import FindChangelogEnds, on_found
 from moldau.broker.coordinator.group.streams.internal_topics import (
     CreateInternalTopics,
     on_created,
@@ -39,12 +42,14 @@ from moldau.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.api.partition_ends import FoundEnds
     from moldau.broker.coordinator.outcome import Effect
     from moldau.broker.coordinator.running_shard import RunningShard
     from moldau.ids import Uuid
 
 _NAME: Final = "share states"
 _INTERNAL_TOPICS: Final = "internal topics"
+_ENDS: Final = "ends of changelogs"
 
 
 class GroupEffects:
@@ -54,11 +59,15 @@ class GroupEffects:
         self._node = node
 
     def carry_out(self, effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
-        """Set up states of share partitions, and create internal topics, for groups of a shard."""
+        """Set up states of share partitions, create internal topics, and find the ends of
+        changelogs, for groups of a shard."""
         for effect in effects:
             if isinstance(effect, CreateInternalTopics):
                 report = partial(_report_topics, shell, effect.group_id)
                 create_internal_topics(self._node, effect.topics, report)
+            elif isinstance(effect, FindChangelogEnds):
+                told = partial(_report_ends, shell, effect.group_id)
+                find_ends(self._node, effect.partitions, told)
             else:
                 assert isinstance(effect, InitializeStates)
                 _Initialization(self._node, effect, shell).begin()
@@ -72,6 +81,11 @@ def _report_topics(
         _ignored,
         name=_INTERNAL_TOPICS,
     )
+
+
+def _report_ends(shell: RunningShard[Any], group_id: str, found: FoundEnds) -> None:
+    ends = {place: end for place, end in found.items() if isinstance(end, int)}
+    shell.run(lambda groups, now_ms: on_found(groups, group_id, ends, now_ms), _ignored, name=_ENDS)
 
 
 class _Initialization:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from moldau.broker.coordinator.group.groups import Groups
+from moldau.broker.coordinator.group.streams.changelog_ends import FindChangelogEnds, on_found
 from moldau.broker.coordinator.group.streams.group import StreamsGroup
 from moldau.broker.coordinator.group.streams.internal_topics import (
     CreateInternalTopics,
@@ -35,13 +36,15 @@ ROLES = ("active", "standby", "warmup")
 
 
 class Shard(Table):
-    """A table with topics. Effects that create topics are kept until `create_internal_topics`."""
+    """A table with topics. Effects that create topics are kept until `create_internal_topics`, and
+    those that ask for the ends of changelogs until `tell_ends`."""
 
     def __init__(self, **named: object) -> None:
         self.topics = Topics()
         self.own: dict[str, str] = {}
         self.denied: frozenset[str] = frozenset()
         self.wanted: list[CreateInternalTopics] = []
+        self.asked: list[FindChangelogEnds] = []
         super().__init__(**{"group_streams_initial_rebalance_delay_ms": 0, **named})
 
     def _empty(self) -> Groups:
@@ -72,7 +75,11 @@ class Shard(Table):
         check_heartbeat(message)
         self.heard.clear()
         outcome = self.groups.on_request(message, self.context(version), "beat", self.now_ms)
-        self.wanted += [cast(CreateInternalTopics, each) for each in outcome.effects]
+        for each in outcome.effects:
+            if isinstance(each, FindChangelogEnds):
+                self.asked.append(each)
+            else:
+                self.wanted.append(cast(CreateInternalTopics, each))
         self.do(outcome)
         return cast(StreamsGroupHeartbeatResponse, self.heard["beat"])
 
@@ -84,6 +91,18 @@ class Shard(Table):
             self.topics.put(name, topic.num_partitions)
         self.do(on_created(self.groups, GROUP, created, {}))
         self.change_topics(created)
+
+    def tell_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Answer what the group has asked for: partitions that are not here have no leader."""
+        asked = {
+            (name, each)
+            for one in self.asked
+            for name in one.partitions
+            for each in one.partitions[name]
+        }
+        self.asked.clear()
+        found = {place: ends[place] for place in asked if place in ends}
+        self.do(on_found(self.groups, GROUP, found, self.now_ms))
 
     def refuse_internal_topics(self, errors: Mapping[str, str]) -> None:
         self.wanted.clear()

@@ -1,5 +1,6 @@
 """A seeded story of one streams group: threads of several processes with state on their disks join,
-work, fall behind, leave, die and come back, a new topology arrives, the coordinator moves.
+work, fall behind, leave, die and come back, a new topology arrives, the coordinator moves, and the
+leaders of the changelogs say now and then where those end.
 
 After each step it is checked that
 * no partition of a topic has two readers, whatever topologies they have,
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from moldau.broker.coordinator.group.streams.positions import UNKNOWN
 from moldau.broker.coordinator.group.streams.tasks import Role, ids_of
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import streams_group_heartbeat as messages
@@ -63,12 +65,17 @@ class Story:
         self.is_behind: dict[tuple[str, State], bool] = {}
         """Whether a process said that it lacks much of a log, when it last told how far it is."""
         self.known: dict[tuple[str, State], int] = {}
-        """The end of a log when a process last told how far its copy is."""
+        """The end of a log when a process last told how far its copy is, and knew the end."""
+        self.unsure: set[tuple[str, State]] = set()
+        """Where a process has told how far its copy is and did not know the end."""
+        self.told_ends: dict[State, int] = {}
+        """The ends of logs when their leaders last told them."""
         self.owners: dict[State, str] = {}
         """The members that have tasks with state in the last target."""
         self.epoch = 0
         self.warm_moves = 0
         self.has_new = False
+        self.is_at_rest = False
 
     def run(self) -> None:
         steps = (
@@ -78,6 +85,7 @@ class Story:
             *[self.join] * 2,
             *(self.leave, self.die, self.go_away, self.come_back),
             *(self.move_coordinator, self.upgrade, self.intrude, self.pass_time),
+            self.tell_ends,
         )
         for _ in range(STEPS):
             self.random.choice(steps)()
@@ -130,7 +138,11 @@ class Story:
                     if state in disk:
                         name = f"{each.subtopology_id}_{partition}"
                         offsets[name], ends[name] = disk[state], self.ends[state]
-                        self.known[member.process, state] = self.ends[state]
+                        if not self.is_at_rest and self.random.random() < 0.2:
+                            ends[name] = UNKNOWN
+                            self.unsure.add((member.process, state))
+                        else:
+                            self.known[member.process, state] = self.ends[state]
                         is_behind = disk[state] < self.ends[state] - LAG
                         self.is_behind[member.process, state] = is_behind
         return {"task_offsets": task_offsets(offsets), "task_end_offsets": task_offsets(ends)}
@@ -216,6 +228,18 @@ class Story:
         is_in = self.is_done(intruder.join, ErrorCode.INVALID_REQUEST)
         assert not is_in, "two topologies are in one epoch"
 
+    def tell_ends(self) -> None:
+        """The leaders of the logs answer, if the group has asked. Some partitions have none."""
+        if self.shard.asked and self.shard.groups.get("app") is not None:
+            ends = {
+                (name, partition): self.ends[name, partition]
+                for name in TOPICS
+                for partition in range(PARTITIONS)
+                if self.is_at_rest or self.random.random() < 0.8
+            }
+            self.shard.tell_ends(ends)
+            self.told_ends.update(ends)
+
     def pass_time(self) -> None:
         """Long enough for sessions to end; the living send heartbeats."""
         for _ in range(3):
@@ -258,8 +282,16 @@ class Story:
         is_behind = self.disks[before][state] < self.ends[state] - LAG
         if is_behind or self.is_behind.get((before, state)):
             return  # the owner has not restored it either, as far as it has told
-        disk, end = self.disks[after], self.known.get((after, state))
-        is_near = end is not None and state in disk and disk[state] >= end - LAG
+        disk = self.disks[after]
+        is_unsure = (after, state) in self.unsure
+        believed = [
+            end
+            for (process, one), end in self.known.items()
+            if one == state and (process == after or is_unsure)
+        ]
+        if state in self.told_ends:
+            believed.append(self.told_ends[state])
+        is_near = any(disk[state] >= end - LAG for end in believed)
         self.warm_moves += is_near
         assert is_near, f"{state} goes from {before} to {after} before its state is there"
 
@@ -291,7 +323,7 @@ class Story:
 
     def come_to_rest(self) -> None:
         """Members only beat and restore: the group becomes stable with each task active once."""
-        self.has_new = True
+        self.has_new = self.is_at_rest = True
         if not any(each.topology is NEW for each in self.members):
             self.made += 1
             self.begin(f"m{self.made}", "w", NEW, None)
@@ -303,6 +335,7 @@ class Story:
                 self.check()
             self.restore()
             self.work()
+            self.tell_ends()
         assert self.shard.state_name() == "Stable"
         active = Counter(
             (name, partition)

@@ -37,7 +37,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def taken_for_warm_too_early(patch: pytest.MonkeyPatch) -> None:
     """The lag of a copy is what its own member believes to be the end when it last sent one."""
-    patch.setattr(TaskPositions, "lag", lambda positions, member_id, task: 0)
+    patch.setattr(TaskPositions, "lag", lambda positions, member_id, task, now_ms: 0)
     patch.setattr(
         TaskPositions,
         "lags_of",

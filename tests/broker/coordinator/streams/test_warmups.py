@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from moldau.broker.coordinator.group.streams.assignors import MemberSpec, Work
 from moldau.broker.coordinator.group.streams.assignors.sticky import assign
+from moldau.broker.coordinator.group.streams.changelog_ends import on_found
 from moldau.broker.coordinator.group.streams.member import LEAVING_TAG
-from moldau.broker.coordinator.group.streams.positions import TaskPositions
+from moldau.broker.coordinator.group.streams.positions import ASKED_MS, UNKNOWN, TaskPositions
 from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, Tasks, ids_of
+from moldau.broker.coordinator.outcome import Outcome
 from moldau.protocol.messages.streams_group_heartbeat import KeyValue
 from tests.broker.coordinator.streams.shard import (
     Member,
@@ -21,6 +23,7 @@ from tests.broker.coordinator.streams.shard import (
     task_offsets,
     until_stable,
 )
+from tests.broker.coordinator.streams.topologies import subtopology, topology
 
 LAG = 100
 TASKS = 4
@@ -243,18 +246,18 @@ def test_the_end_of_a_task_is_the_highest_that_any_member_knows() -> None:
     positions = TaskPositions()
     positions.on_report("a", task_offsets({"0_1": 500}), None)
     positions.on_report("b", task_offsets({"0_1": 100}), task_offsets({"0_1": 100}))
-    assert positions.lag("b", task(1)) == 400
+    assert positions.lag("b", task(1), 0) == 400
     positions.forget("a")
-    assert positions.lag("b", task(1)) == 0
+    assert positions.lag("b", task(1), 0) == 0
 
 
 def test_an_end_that_is_not_sent_again_is_still_known() -> None:
     positions = TaskPositions()
     positions.on_report("b", task_offsets({"0_1": 100}), task_offsets({"0_1": 900}))
     positions.on_report("b", task_offsets({"0_1": 150}), None)
-    assert positions.lag("b", task(1)) == 750
-    assert positions.lag("b", task(2)) is None
-    assert positions.lag("x", task(1)) is None
+    assert positions.lag("b", task(1), 0) == 750
+    assert positions.lag("b", task(2), 0) is None
+    assert positions.lag("x", task(1), 0) is None
 
 
 # The group.
@@ -373,3 +376,112 @@ def test_a_leaving_member_keeps_its_tasks_until_their_next_owner_asks_for_them()
     a.beat()
     b.beat()
     assert all(set(kept[each]) <= set(b.active[each]) for each in kept)
+
+
+# The ends of changelogs.
+
+LOG = "app-count-changelog"
+
+
+def ends(first: int, second: int) -> dict[tuple[str, int], int]:
+    return {(LOG, 0): first, (LOG, 1): second}
+
+
+def silent_owner_and_newcomer() -> tuple[Shard, Member, Member]:
+    """`a` runs all tasks and reports nothing of them, as Kafka Streams does; `b` has joined."""
+    shard = ready(group_streams_acceptable_recovery_lag=LAG)
+    a, b = (shard.member(each, version=1) for each in "ab")
+    for each in (a, b):
+        each.join(task_offsets=[], task_end_offsets=[])
+        shard.now_ms += 1000
+        until_stable(shard, *((a, b) if each is b else (a,)))
+    return shard, a, b
+
+
+@pytest.mark.parametrize(("length", "moves"), [(0, True), (LAG, True), (LAG + 1, False)])
+def test_a_task_moves_at_once_if_its_whole_log_is_short(length: int, moves: bool) -> None:
+    shard, a, b = silent_owner_and_newcomer()
+    assert "1" in b.warmup
+    shard.tell_ends(ends(length, length))
+    until_moved(shard, a, b)
+    assert ("1" in b.active) is moves
+    assert ("1" in b.warmup) is not moves
+
+
+def test_a_copy_of_a_quiet_log_becomes_active_though_its_member_knows_no_end() -> None:
+    """A client knows the end of a log only when it has read a record of it."""
+    shard, a, b = silent_owner_and_newcomer()
+    (partition,) = b.warmup["1"]
+    name = f"1_{partition}"
+    shard.tell_ends({})  # no leader could be reached
+    b.report({name: 1000}, {name: UNKNOWN})
+    assert b.warmup == {"1": [partition]}
+    shard.pass_ms(ASKED_MS)
+    b.report({name: 1000}, {name: UNKNOWN})
+    shard.tell_ends(ends(1000, 1000))
+    until_moved(shard, a, b)
+    assert b.active["1"] == [partition]
+    assert b.warmup == {}
+
+
+def test_leaders_are_asked_once_until_they_have_answered_and_again_when_that_is_old() -> None:
+    shard, a, b = silent_owner_and_newcomer()
+    assert [(one.group_id, dict(one.partitions)) for one in shard.asked] == [
+        ("app", {LOG: range(2)})
+    ]
+    shard.tell_ends(ends(LAG + 1, LAG + 1))
+    b.beat()
+    assert shard.asked == []
+    for _ in range(2):
+        shard.pass_ms(30_000)
+        a.beat()
+        b.beat()
+    assert len(shard.asked) == 1
+    shard.pass_ms(ASKED_MS - 1)
+    b.beat()
+    assert len(shard.asked) == 1
+    shard.pass_ms(1)
+    b.beat()
+    assert len(shard.asked) == 2
+
+
+def test_ends_that_come_for_a_group_that_is_gone_change_nothing() -> None:
+    shard, a, b = silent_owner_and_newcomer()
+    for each in (a, b):
+        each.leave()
+    epoch = shard.group.state.epoch
+    shard.tell_ends(ends(0, 0))
+    assert shard.group.state.epoch == epoch
+    assert on_found(shard.groups, "other", ends(0, 0), 0) == Outcome()
+
+
+def test_an_unknown_end_is_none_and_the_lag_is_that_of_the_known_ones() -> None:
+    positions = TaskPositions()
+    positions.on_report("b", task_offsets({"0_1": 100}), task_offsets({"0_1": UNKNOWN}))
+    assert positions.lag("b", task(1), 0) is None
+    assert positions.own_lags("b") == {}
+    assert positions.reported("b") == ({task(1): 100}, {task(1): UNKNOWN})
+    positions.on_report("c", task_offsets({"0_1": 300}), task_offsets({"0_1": 350}))
+    assert positions.lag("b", task(1), 0) == 250
+    positions.on_log_ends({task(1): 500}, 10)
+    assert positions.lags_of("b", 9) == {task(1): 400}
+    assert positions.lag("b", task(1), 10) == 250, "the ends are old"
+    positions.on_report("b", None, task_offsets({"0_1": 120}))
+    positions.forget("c")
+    assert positions.lag("b", task(1), 10) == 20
+    positions.on_report("b", task_offsets({"0_1": UNKNOWN}), None)
+    assert positions.lag("b", task(1), 10) is None
+
+
+def test_the_ends_of_a_task_with_several_logs_are_added_up() -> None:
+    shard = Shard()
+    shard.topics.put("lines", 1)
+    for name in ("one", "two"):
+        shard.topics.put(name, 1)
+    given = topology(subtopology("0", "lines", changelogs=["one", "two"]))
+    shard.member("a", topology=given, version=1).join(task_offsets=[], task_end_offsets=[])
+    shard.do(on_found(shard.groups, "app", {("one", 0): 3, ("two", 0): 4}, 0))
+    found = shard.group.state.volatile.positions
+    assert found.log_ends(0) == {task(0): 7}
+    shard.do(on_found(shard.groups, "app", {("one", 0): 3, ("other", 0): 1}, 0))
+    assert found.log_ends(0) == {}

@@ -19,6 +19,8 @@ New here:
   Several members (threads) may be of one process, and share its state directory: a process has each
   task once, whatever the roles (`state.is_free`).
 - *Assignors* (`assignors`): members in, tasks out.
+- *Positions* (`positions`, `changelog_ends`): how far the copies of tasks are behind, as members
+  report it and as the leaders of the changelogs say.
 - *Statuses* in the response: what hinders the group, as its members log it.
 - *Endpoints* (`endpoints`): where other members can be asked for their state.
 

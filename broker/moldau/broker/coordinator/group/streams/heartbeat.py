@@ -21,7 +21,7 @@ from typing import Final
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.consumer.member_state import MemberState
 from moldau.broker.coordinator.group.consumer.reconciliation import Target, next_step
-from moldau.broker.coordinator.group.streams import internal_topics, records
+from moldau.broker.coordinator.group.streams import changelog_ends, internal_topics, records
 from moldau.broker.coordinator.group.streams.configuration import (
     ConfiguredTopology,
     Obstacle,
@@ -136,6 +136,7 @@ def on_heartbeat(
     if step.is_bumped and not state.members:
         _await_more_members(state, now_ms)
     target = renewed_target(state, member, to, step.records)
+    step.effects += changelog_ends.begin(state, configured, member.member_id, target.tasks, now_ms)
     moved = _reconciled(state, member, target, reported, topologies, step)
     state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + state.terms.session_ms)
     if message.shutdown_application:
@@ -436,7 +437,8 @@ def _explained(state: StreamsGroupState, configured: ConfiguredTopology, step: _
     assert obstacle is not None
     if obstacle.status is not Status.MISSING_INTERNAL_TOPICS:
         return obstacle
-    detail, step.effects = internal_topics.begin(state, configured, step.context, step.now_ms)
+    detail, effects = internal_topics.begin(state, configured, step.context, step.now_ms)
+    step.effects += effects
     return replace(obstacle, detail=obstacle.detail + detail)
 
 

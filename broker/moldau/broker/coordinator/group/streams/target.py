@@ -93,7 +93,7 @@ def new_target(
     assigned: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
     if to.configured.is_ready:
         specs = {each: _spec(state, members[each], to) for each in members}
-        terms = state.terms
+        terms, positions = state.terms, state.volatile.positions
         work = Work(
             to.configured.task_counts,
             to.configured.stateful,
@@ -101,6 +101,7 @@ def new_target(
             terms.warmup_count,
             terms.acceptable_lag,
             terms.spread_tags,
+            positions.longest_logs(to.now_ms),
         )
         assigned = ASSIGNORS[terms.assignor](specs, work)
     for member_id in sorted(assigned):
@@ -136,7 +137,7 @@ def has_warmed_up(state: StreamsGroupState, member_id: str, now_ms: int) -> bool
     positions, limit = state.volatile.positions, state.terms.acceptable_lag
     if not positions.reports(member_id, now_ms):
         return True
-    lags = (positions.lag(member_id, task) for task in warming)
+    lags = (positions.lag(member_id, task, now_ms) for task in warming)
     return any(lag is not None and lag <= limit for lag in lags)
 
 

@@ -54,6 +54,9 @@ class Work:
     """A copy that is not further behind is as good as the state itself."""
     spread_tags: tuple[str, ...] = ()
     """The client tags by which the copies of a task are spread."""
+    ends: Mapping[TaskId, int] = field(default_factory=dict)
+    """How long the logs of tasks are, where that is known: a member without a copy is so far
+    behind."""
 
     def tasks(self) -> list[TaskId]:
         """Return all tasks, in order."""

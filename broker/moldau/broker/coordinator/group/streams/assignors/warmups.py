@@ -3,7 +3,8 @@
 A target that moves a task to a member without its state would make its partitions stand still while
 the state is restored. So such a task stays with its owner, or goes to the copy that is least
 behind, and its next member gets a copy to warm up (KIP-441). The member reports how far it is; when
-that is near enough, the group computes a new target, and the task moves.
+that is near enough, the group computes a new target, and the task moves. A task moves at once if
+its whole log is no longer than that.
 
 Invariant: a warm-up that has caught up is not in the result, neither as a warm-up again nor beside
 another member that should have the task. So a target that was computed because of it never leads to
@@ -65,7 +66,7 @@ def _must_wait(
     owner = plan.owner.get(task)
     if owner is not None and plan.members[owner].process_id == spec.process_id:
         return False
-    lag = lags.get((spec.process_id, task))
+    lag = lags.get((spec.process_id, task), plan.work.ends.get(task))
     return lag is None or lag > plan.work.acceptable_lag
 
 
