@@ -8,6 +8,7 @@ import pytest
 
 from moldau.broker.settings.streams import group_streams_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from tests.broker.coordinator.streams.shard import Member, Shard, ready, until_stable
 
 AWAY = -2
@@ -36,6 +37,32 @@ def test_a_static_member_that_comes_back_has_its_tasks_again() -> None:
     assert set(shard.group.state.members) == {"a2", "b"}
     shard.groups = shard.reloaded()
     assert again.beat().member_epoch == again.epoch
+
+
+def ports_of(response: StreamsGroupHeartbeatResponse) -> list[int] | None:
+    """The endpoints that a response names; None if it names none because nothing has changed."""
+    found = response.partitions_by_user_endpoint
+    return None if found is None else sorted(each.user_endpoint.port for each in found)
+
+
+@pytest.mark.parametrize("endpoint", [("host", 3), None])
+def test_the_endpoint_of_a_static_member_is_the_one_that_it_comes_back_with(
+    endpoint: tuple[str, int] | None,
+) -> None:
+    shard = ready()
+    a = shard.member("a", instance_id="i", endpoint=("host", 1))
+    b = shard.member("b", instance_id="j", endpoint=("host", 2))
+    a.join()
+    shard.now_ms += 1000
+    b.join()
+    until_stable(shard, a, b)
+    b.beat()
+    assert ports_of(b.beat()) is None, "it knows where all are"
+    a.leave(AWAY)
+    again = shard.member("a2", "process-of-a", instance_id="i", endpoint=endpoint)
+    expected = [2] if endpoint is None else [2, 3]
+    assert ports_of(again.join()) == expected, "without the endpoint that it had before"
+    assert ports_of(b.beat()) == expected
 
 
 def test_a_static_member_that_stays_away_loses_its_tasks_with_its_session() -> None:

@@ -18,7 +18,14 @@ from moldau.broker.settings.streams import group_streams_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tests.broker.coordinator.streams.shard import GROUP, Member, Shard, ready, until_stable
+from tests.broker.coordinator.streams.shard import (
+    GROUP,
+    Member,
+    Shard,
+    ready,
+    task_offsets,
+    until_stable,
+)
 from tests.broker.coordinator.streams.topologies import (
     WORD_COUNT,
     internal,
@@ -416,6 +423,9 @@ def test_a_group_of_another_kind_makes_room_only_if_it_is_a_classic_one_without_
     assert refused(a.join) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+TWICE = task_offsets({"1_0": 1}) * 2
+
+
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
@@ -429,6 +439,8 @@ def test_a_group_of_another_kind_makes_room_only_if_it_is_a_classic_one_without_
         ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
         ({"active_tasks": None}, ErrorCode.INVALID_REQUEST),
         ({"topology": None}, ErrorCode.INVALID_REQUEST),
+        ({"task_offsets": TWICE}, ErrorCode.INVALID_REQUEST),
+        ({"task_offsets": [], "task_end_offsets": TWICE}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_an_invalid_join_is_refused(changed: dict[str, Any], code: ErrorCode) -> None:

@@ -150,8 +150,9 @@ def on_heartbeat(
     response = _response(state, message, moved, topologies, step)
     if is_told:
         _add_tasks(response, moved.progress.assigned)
-        if moved.profile.endpoint is not None:
-            state.volatile.endpoint_epoch += 1
+    is_elsewhere = moved.profile.endpoint != before.profile.endpoint
+    if is_elsewhere or (is_told and moved.profile.endpoint is not None):
+        state.volatile.endpoint_epoch += 1
     _add_endpoints(state, message, moved, topologies.current, response)
     return Outcome(tuple(step.records), ((ticket, response),), step.effects)
 
@@ -424,7 +425,9 @@ def _add_endpoints(
 ) -> None:
     epoch = state.volatile.endpoint_epoch
     if message.endpoint_information_epoch != epoch:
-        members = {**state.members, moved.member_id: moved}.values()
+        replaced = state.static.get(moved.profile.instance_id or "")
+        others = {each: state.members[each] for each in state.members if each != replaced}
+        members = {**others, moved.member_id: moved}.values()
         response.partitions_by_user_endpoint = endpoints_of(
             members, topology, state.services.cluster
         )

@@ -71,12 +71,13 @@ def renewed_profile(
     known: Profile, message: StreamsGroupHeartbeatRequest, context: RequestContext
 ) -> Profile:
     """Return the profile after the request; the same object if the request has nothing new. Null
-    and -1 in a field of the request mean no change."""
+    and -1 in a field of the request mean no change, but a member that joins without an endpoint has
+    none."""
     endpoint, tags = message.user_endpoint, message.client_tags
     timeout_ms, topology = message.rebalance_timeout_ms, message.topology
     if (
         message.process_id is None
-        and topology is None
+        and topology is None  # a member that joins brings one
         and endpoint is None
         and tags is None
         and timeout_ms == -1
@@ -86,6 +87,7 @@ def renewed_profile(
         and context.client_host == known.client_host
     ):
         return known
+    place = None if message.member_epoch == _JOINING_EPOCH else known.endpoint
     return Profile(
         instance_id=known.instance_id if message.instance_id is None else message.instance_id,
         rack_id=known.rack_id if message.rack_id is None else message.rack_id,
@@ -94,7 +96,7 @@ def renewed_profile(
         rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         topology_epoch=known.topology_epoch if topology is None else topology.epoch,
         process_id=known.process_id if message.process_id is None else message.process_id,
-        endpoint=known.endpoint if endpoint is None else (endpoint.host, endpoint.port),
+        endpoint=place if endpoint is None else (endpoint.host, endpoint.port),
         client_tags=known.client_tags
         if tags is None
         else tuple(sorted((each.key, each.value) for each in tags)),

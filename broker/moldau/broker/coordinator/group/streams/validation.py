@@ -5,11 +5,14 @@ Order and codes are Kafka's: a request with two errors is answered with the same
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moldau.broker.coordinator.group.consumer.reconciliation import STATIC_LEAVING_EPOCH
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     Subtopology,
+    TaskOffset,
     Topology,
 )
 
@@ -38,6 +41,9 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("If one task-type is non-null, all must be non-null.")
     if message.member_epoch != 0 and message.topology is not None:
         raise _invalid("Topology can only be provided when (re-)joining.")
+    for offsets in (message.task_offsets, message.task_end_offsets):
+        if offsets:
+            _check_named_once(offsets)
 
 
 def _check_unsupported(message: StreamsGroupHeartbeatRequest) -> None:
@@ -61,6 +67,19 @@ def _check_join(message: StreamsGroupHeartbeatRequest) -> None:
     if message.topology is None:
         raise _invalid("Topology must be non-null when (re-)joining.")
     _check_topology(message.topology)
+
+
+def _check_named_once(offsets: Iterable[TaskOffset]) -> None:
+    """Reject two offsets of one task: nothing says which of them counts."""
+    seen = set()
+    for each in offsets:
+        task = each.subtopology_id, each.partition
+        if task in seen:
+            raise _invalid(
+                f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and "
+                f"partition {each.partition}."
+            )
+        seen.add(task)
 
 
 def _check_topology(topology: Topology) -> None:
