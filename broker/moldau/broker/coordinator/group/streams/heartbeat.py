@@ -20,7 +20,7 @@ from typing import Final
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.consumer.member_state import MemberState
-from moldau.broker.coordinator.group.consumer.reconciliation import Target, next_step
+from moldau.broker.coordinator.group.consumer.reconciliation import Target
 from moldau.broker.coordinator.group.streams import changelog_ends, internal_topics, records
 from moldau.broker.coordinator.group.streams.configuration import (
     ConfiguredTopology,
@@ -40,6 +40,7 @@ from moldau.broker.coordinator.group.streams.mixed_topologies import (
     as_settings,
     with_topology,
 )
+from moldau.broker.coordinator.group.streams.role_changes import next_step_of_tasks
 from moldau.broker.coordinator.group.streams.state import StreamsGroupState
 from moldau.broker.coordinator.group.streams.target import (
     MemberTarget,
@@ -327,7 +328,7 @@ def _reconciled(
         return state.is_free(member, key.role, task, topologies)
 
     wanted = Target(target.epoch, target.tasks, _EVERYTHING, is_free)
-    progress = next_step(member.progress, wanted, reported)
+    progress = next_step_of_tasks(member.progress, wanted, reported)
     if progress == member.progress:
         return member
     step.records.append(records.member_progress(state.group_id, member.member_id, progress))
