@@ -18,6 +18,7 @@ New here:
 - *Roles*: a task is active at one member. Standbys keep a copy of its state on other processes.
   Several members (threads) may be of one process, and share its state directory: a process has each
   task once, whatever the roles (`state.is_free`).
+- *Role changes* (`role_changes`): a copy becomes active, or the reverse, with its state open.
 - *Assignors* (`assignors`): members in, tasks out.
 - *Positions* (`positions`, `changelog_ends`): how far the copies of tasks are behind, as members
   report it and as the leaders of the changelogs say.
