@@ -116,7 +116,7 @@ def test_a_standby_that_reads_past_the_last_stable_offset_is_found(
 
     monkeypatch.setattr(Reader, "__init__", careless)
     with pytest.raises(SimulationFailed):
-        run_app(5, kind=StreamsGroupRun)
+        run_app(9, kind=StreamsGroupRun)
 
 
 @pytest.mark.deep
