@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from moldau.broker.coordinator.group.commits import delete_group
 from moldau.broker.coordinator.group.contract import GroupKind
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.streams.group import StreamsGroup
-from moldau.broker.coordinator.group.streams.tasks import Role, TaskId
+from moldau.broker.coordinator.group.streams.member import Member as StoredMember
+from moldau.broker.coordinator.group.streams.tasks import Role, TaskId, ids_of
 from moldau.broker.settings.streams import group_streams_session_timeout_ms
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -488,6 +490,9 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.shard = ready(group_streams_num_standby_replicas=1)
         self.members: dict[str, Member] = {}
+        self.lost: Counter[str] = Counter()
+        """How many answers in a row each member has missed. One that has missed two is too far
+        behind if they were steps: it joins again."""
 
     @initialize(own=st.sampled_from(["0", "1", "2"]))
     def begin(self, own: str) -> None:
@@ -498,13 +503,21 @@ class Life(RuleBasedStateMachine):
         if name not in self.members:
             self.members[name] = self.shard.member(name, process)
             self.members[name].join()
+            self.lost[name] = 0
 
     @precondition(lambda self: self.members)
     @rule(data=st.data(), is_lost=st.booleans())
     def beat(self, data: st.DataObject, is_lost: bool) -> None:
         member = self.members[data.draw(st.sampled_from(sorted(self.members)))]
         epoch, tasks = member.epoch, member.tasks
-        member.beat()
+        try:
+            member.beat()
+        except KafkaError as error:
+            is_behind = self.lost[member.member_id] > 1
+            if error.code is not ErrorCode.FENCED_MEMBER_EPOCH or not is_behind:
+                raise
+            member.join()
+        self.lost[member.member_id] = self.lost[member.member_id] + 1 if is_lost else 0
         if is_lost:
             member.epoch = epoch
             # It still runs what it had, and does not know of more.
@@ -544,7 +557,8 @@ class Life(RuleBasedStateMachine):
         in_process: set[tuple[str, TaskId]] = set()
         for task, roles in group.state.holders.items():
             for member_id, of_member in roles.items():
-                assert len(of_member) == 1, "a member has a task in one role"
+                if len(of_member) > 1:
+                    self._becomes_a_copy(group.state.members[member_id], task, of_member)
                 if Role.ACTIVE in of_member:
                     assert active.setdefault(task, member_id) == member_id
                 place = group.state.members[member_id].process_id, task
@@ -552,6 +566,14 @@ class Life(RuleBasedStateMachine):
                 in_process.add(place)
         for member in group.state.members.values():
             assert member.epoch <= max(group.state.target_epoch, 1) <= group.state.epoch
+
+    def _becomes_a_copy(self, member: StoredMember, task: TaskId, roles: frozenset[Role]) -> None:
+        """A member has a task in two roles only while it turns an active one into a copy."""
+        assert len(roles) == 2
+        assert task not in ids_of(member.progress.assigned, Role.ACTIVE)
+        assert task in ids_of(member.progress.revoking, Role.ACTIVE)
+        (copy,) = roles - {Role.ACTIVE}
+        assert task in ids_of(member.progress.assigned, copy)
 
     @invariant()
     def the_log_says_the_same(self) -> None:
