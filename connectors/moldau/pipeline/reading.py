@@ -36,6 +36,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "local.retention.bytes": -2,
     "local.retention.ms": -2,
     "max.compaction.lag.ms": 1,
+    "max.decompressed.message.bytes": 1,
     "max.message.bytes": 0,
     "message.timestamp.after.max.ms": 0,
     "message.timestamp.before.max.ms": 0,
@@ -57,6 +58,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
     **dict.fromkeys(
         (
+            "errors.deadletterqueue.group.enable",
             "preallocate",
             "remote.log.copy.disable",
             "remote.log.delete.on.disable",
