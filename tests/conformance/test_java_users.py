@@ -11,14 +11,15 @@ from tests.broker.main.command_line import command
 from tests.broker.main.scram_users import ADD, users_of
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
-from tests.peers.apache_kafka import fetch_or_skip
+from tests.peers.apache_kafka import OLDER, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 
 pytestmark = pytest.mark.real
 
 
 def test_kafkas_tool_writes_the_same_users(tmp_path: Path) -> None:
-    kafka = fetch_or_skip()
+    """Kafka 4.4 has them in the first snapshot of the metadata log, and no longer in the file."""
+    kafka = fetch_or_skip(OLDER)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     assert command("storage", "format", "--data", str(ours), *ADD, home=tmp_path)[0] == Exit.DONE
     server = tmp_path / "server.properties"

@@ -33,9 +33,9 @@ from moldau.broker.server.authorization import (
 from moldau.broker.server.broker import LOGGER, Address, bind_listener
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
-from moldau.broker.server.controller_registration import ControllerRegistration
 from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.lifecycle import Identity, Lifecycle
+from moldau.broker.server.membership import ControllerRegistration
 from moldau.broker.server.options import network_options
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.security import SecurityGround

@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.broker.api.coordination import ShareStatesNode, TransactionsNode
-from moldau.broker.api.partition_ends import find_ends
 from moldau.broker.api.streams_group import create_internal_topics
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
@@ -28,7 +27,6 @@ from moldau.broker.coordinator.group.share.initialization import (
     on_initialized,
     on_refused,
 )
-from moldau.broker.coordinator.group.streams.changelog_ends import FindChangelogEnds, on_found
 from moldau.broker.coordinator.group.streams.internal_topics import (
     CreateInternalTopics,
     on_created,
@@ -65,12 +63,10 @@ class GroupEffects:
             if isinstance(effect, CreateInternalTopics):
                 report = partial(_report_topics, shell, effect.group_id)
                 create_internal_topics(self._node, effect.topics, report)
-            elif isinstance(effect, FindChangelogEnds):
-                told = partial(_report_ends, shell, effect.group_id)
-                find_ends(self._node, effect.partitions, told)
-            else:
-                assert isinstance(effect, InitializeStates)
+            elif isinstance(effect, InitializeStates):
                 _Initialization(self._node, effect, shell).begin()
+            else:
+                _find_changelog_ends(self._node, effect, shell)
 
 
 def _report_topics(
@@ -83,9 +79,20 @@ def _report_topics(
     )
 
 
-def _report_ends(shell: RunningShard[Any], group_id: str, found: FoundEnds) -> None:
-    ends = {place: end for place, end in found.items() if isinstance(end, int)}
-    shell.run(lambda groups, now_ms: on_found(groups, group_id, ends, now_ms), _ignored, name=_ENDS)
+def _find_changelog_ends(node: Node, effect: Effect, shell: RunningShard[Any]) -> None:
+    from moldau.broker.api.partition_ends import find_ends
+    from moldau.broker.coordinator.group.streams.changelog_ends import FindChangelogEnds, on_found
+
+    assert isinstance(effect, FindChangelogEnds)
+    group_id = effect.group_id
+
+    def report(found: FoundEnds) -> None:
+        ends = {place: end for place, end in found.items() if isinstance(end, int)}
+        shell.run(
+            lambda groups, now_ms: on_found(groups, group_id, ends, now_ms), _ignored, name=_ENDS
+        )
+
+    find_ends(node, effect.partitions, report)
 
 
 class _Initialization:

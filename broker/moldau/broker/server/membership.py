@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.controller.levels import supports_controllers
 from moldau.broker.decision.context import of_node
-from moldau.broker.server.controller_registration import ControllerRegistration
 from moldau.broker.server.lifecycle import (
     ADVICE,
     CONTROLLER_VERSION,
@@ -28,6 +28,7 @@ from moldau.protocol.messages.broker_registration import BrokerRegistrationRespo
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
+    from moldau.broker.controller.image import Image
     from moldau.broker.server.channel import LocalController
     from moldau.ids import Uuid
     from moldau.logging import Logger
@@ -42,6 +43,40 @@ HAND_OVER_SECONDS: Final = 0.02
 PATIENCE_SECONDS: Final = 3.0
 """How long a stopping node searches for a controller: the controllers may have stopped before
 it."""
+
+
+class ControllerRegistration:
+    """Registers the controller of this process whenever the metadata does not know it.
+
+    While the process runs, the metadata ends up with a registration of this start, also if the
+    cluster learns only later how to record it, or if the registration was removed (KIP-919). One
+    registration is asked for at a time.
+    """
+
+    def __init__(self, controller: LocalController, lifecycle: Lifecycle) -> None:
+        self._controller = controller
+        self._lifecycle = lifecycle
+        self._is_asking = False
+
+    def renew(self, image: Image) -> None:
+        """Register, unless the metadata has the registration. Call it from time to time."""
+        if self._is_asking or not supports_controllers(image.features.metadata_version):
+            return
+        me = self._lifecycle.identity
+        known = image.brokers.controllers.get(me.node_id)
+        if known is not None and known.incarnation_id == me.incarnation_id:
+            return
+        self.ask()
+
+    def ask(self) -> None:
+        """Register, whatever this node knows. The answer does not matter."""
+        self._is_asking = True
+        context = of_node(self._lifecycle.identity.node_id, CONTROLLER_VERSION)
+        registration = self._lifecycle.controller_registration()
+        self._controller.submit(registration, context, self._on_answer)
+
+    def _on_answer(self, answer: Response | KafkaError) -> None:
+        self._is_asking = False
 
 
 class Membership:
