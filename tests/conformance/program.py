@@ -144,7 +144,7 @@ class Client:
         return self._program.ask(do, bootstrap=self._bootstrap, **job)
 
     def settings(self, topic: str) -> dict[str, str]:
-        """Return the topic's settings, without those that Kafka 4.3 does not have."""
+        """Return the topic's settings, without our own."""
         told = self.ask("configs", topic=topic)
         return {name: value for name, value in told.items() if not is_own(name)}
 
